@@ -1,0 +1,94 @@
+"""Every error this project raises, under one root.
+
+A message says where, what was expected, what was found and what to do next; the same
+facts are attributes, so that a program need not parse them.
+"""
+
+from __future__ import annotations
+
+
+class AgentReplayError(Exception):
+    """Root of every error raised by agentreplay."""
+
+
+class UsageError(AgentReplayError):
+    """The caller asked for something that cannot be meant: a bad option, a wrong call."""
+
+
+class StoreError(AgentReplayError):
+    """The store could not be opened, read or written."""
+
+
+class VersionConflict(StoreError):
+    """Another writer appended to the run first.
+
+    Attributes:
+        run: the run's uid.
+        expected: the seq that the caller believed to be the last one.
+        found: the seq that is the last one.
+    """
+
+    def __init__(self, run: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"run {run}: expected the log to end at event {expected}, but it ends at event {found}; "
+            "another writer was first. Read the new events and append after them."
+        )
+        self.run = run
+        self.expected = expected
+        self.found = found
+
+
+class RunNotFound(StoreError):
+    """No run has the given name."""
+
+
+class CorruptLog(StoreError):
+    """A stored log does not make sense: a broken chain, a gap, a payload that does not follow.
+
+    Attributes:
+        run: the run's uid or name.
+        seq: the first event at which the log stops making sense, or None.
+    """
+
+    def __init__(self, message: str, *, run: str = "", seq: int | None = None) -> None:
+        super().__init__(message)
+        self.run = run
+        self.seq = seq
+
+
+class UnknownVersion(StoreError):
+    """The store or event was written by a newer agentreplay."""
+
+
+class ImportFailed(AgentReplayError):
+    """A file could not be imported; nothing of it was stored.
+
+    Attributes:
+        path: the file.
+        line: the line (from 1) where it broke, or None.
+    """
+
+    def __init__(self, message: str, *, path: str = "", line: int | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.line = line
+
+
+class ChangeRefused(AgentReplayError):
+    """A payload change request that its applier cannot apply; the payload stays as it was."""
+
+
+class PayloadFrozen(AgentReplayError, TypeError):
+    """The payload was mutated in place; changes go through `context.change`."""
+
+
+class RecordingFailed(AgentReplayError):
+    """An event could not be stored, so the run cannot be recorded any further."""
+
+
+class RoundLimitReached(AgentReplayError):
+    """The agent did not complete within its `max_rounds`."""
+
+
+class UnregisteredType(UserWarning):
+    """A value's type is not registered, so its plain data is handed out instead."""

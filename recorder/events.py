@@ -1,0 +1,319 @@
+"""The events of a run: facts in the past tense, appended and never changed.
+
+An event is an envelope (`seq`, `round`, `kind`, …) around `data`. `kind` is a stable string
+that never names a Python class; it selects the shape of `data`. Within `data`, values of the
+user's own (a tool's arguments, a payload) are in *stored form* when read from a log: plain JSON,
+or tagged where plain JSON would lose something (see `values`). When appended they may be any
+Python object; the store encodes and redacts them.
+
+Logs outlive code. Unknown kinds and unknown fields are kept as they are. A change of a shape
+raises that kind's `version` and adds an upcaster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CallKind: TypeAlias = Literal["model", "tool"]
+Safety: TypeAlias = Literal["pure", "idempotent", "compensable", "irreversible"]
+
+
+class Data(BaseModel):
+    """What an event says beyond its envelope. Fields that this version does not know are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, protected_namespaces=())
+
+
+class Event(BaseModel):
+    """The envelope of every event.
+
+    Attributes:
+        seq: position in the run, gapless from 0.
+        round: the loop iteration (from 1) it belongs to; 0 before the first. Between two rounds: the one just
+            finished; the return of a call carries its call's.
+        kind: what happened.
+        version: of the shape of `data` for this kind.
+        time: UTC, microseconds; for people. The order is `seq`.
+        within: id of the call inside which this happened, or None.
+        task: path of the asyncio task or thread within the round, by order of creation ("0" is the first).
+        hash: "sha256:…" over the previous hash and this event; empty until it is appended.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seq: int
+    round: int
+    kind: str
+    version: int = 1
+    time: datetime
+    within: str | None = None
+    task: str = "0"
+    data: Any
+    hash: str = ""
+
+
+class ErrorInfo(Data):
+    """An exception: `type` is "module.Class", `value` its stored form."""
+
+    type: str
+    message: str
+    traceback: str | None = None
+    value: Any = None
+
+
+# -- the run ---------------------------------------------------------------------------------------
+
+
+class RunStartedData(Data):
+    """`origin` is "recorded" or "imported"; `applier` is {name, version}; `process` {host, boot, pid, start}."""
+
+    agent: str
+    entry_point: str | None = None
+    input: Any = None
+    payload: Any = None
+    payload_hash: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    applier: dict[str, Any] = Field(default_factory=lambda: {"name": "memberjunction", "version": 1})
+    permissions: dict[str, Any] = Field(default_factory=dict)
+    origin: str = "recorded"
+    source: dict[str, Any] | None = None
+    parent: dict[str, Any] | None = None
+    redaction: dict[str, Any] | None = None
+    code: dict[str, Any] = Field(default_factory=dict)
+    python: dict[str, Any] = Field(default_factory=dict)
+    process: dict[str, Any] | None = None
+
+
+class RunForkedData(Data):
+    """The first own event of a fork: the parent's `seq` and `hash` it continues from."""
+
+    parent: str
+    seq: int
+    hash: str
+    edits: list[Any] = Field(default_factory=list)
+    code: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunSuspendedData(Data):
+    reason: str
+    interrupts: list[str] = Field(default_factory=list)
+
+
+class RunResumedData(Data):
+    process: dict[str, Any] | None = None
+    code: dict[str, Any] = Field(default_factory=dict)
+    answers: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunFinishedData(Data):
+    """`status` is completed, failed, cancelled or interrupted; `result` the AgentResult with every field."""
+
+    status: str
+    stop_reason: str
+    value: Any = None
+    error: ErrorInfo | None = None
+    result: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+    payload_hash: str | None = None
+
+
+class RoundStartedData(Data):
+    pass
+
+
+class RoundFinishedData(Data):
+    """`outcome` is continue, complete, failed, cancelled or interrupted; `duration` in seconds."""
+
+    outcome: str
+    payload_hash: str
+    duration: float | None = None
+
+
+# -- effects ---------------------------------------------------------------------------------------
+
+
+class ModelCalledData(Data):
+    """`request` holds the call's keyword arguments; `request["messages"]` is stored once (see `conversation`)."""
+
+    call: str
+    attempt: int = 1
+    name: str
+    model: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    request: Any = None
+
+
+class ModelReturnedData(Data):
+    """`stream` is the list of raw chunks when the call was streamed; `duration` in seconds."""
+
+    call: str
+    response: Any = None
+    stream: list[Any] | None = None
+    usage: dict[str, Any] | None = None
+    stop_reason: str | None = None
+    duration: float | None = None
+    inline: bool = False
+
+
+class CallFailedData(Data):
+    call: str
+    error: ErrorInfo
+    stream: list[Any] | None = None
+    duration: float | None = None
+    inline: bool = False
+
+
+class ToolCalledData(Data):
+    """`raw` is the text of the arguments when they were not valid JSON; `tool_call` the model's own id for it."""
+
+    call: str
+    attempt: int = 1
+    name: str
+    arguments: Any = None
+    raw: str | None = None
+    safety: str | None = None
+    tool_call: str | None = None
+
+
+class ToolReturnedData(Data):
+    call: str
+    result: Any = None
+    stream: list[Any] | None = None
+    duration: float | None = None
+    inline: bool = False
+
+
+class CallCancelledData(Data):
+    call: str
+
+
+class TimerFiredData(Data):
+    timer: int
+
+
+class ValueReadData(Data):
+    """`source` is clock, random, uuid, env, or a name of the user's own; `site` is "file.py:line"."""
+
+    source: str
+    site: str | None = None
+    value: Any = None
+
+
+# -- what a round decides and changes --------------------------------------------------------------
+
+
+class StepDecidedData(Data):
+    """`decision` is a NextStep in its camelCase form; `raw` the model text it was parsed from."""
+
+    decision: dict[str, Any]
+    raw: str | None = None
+
+
+class PayloadChangedData(Data):
+    """One change of the payload.
+
+    Attributes:
+        request: as sent.
+        applied_request: as applied after correction; None when that is `request`.
+        source: who asked: {kind: model · action · sub-agent · loop · code, call?, index?, …}.
+        reason: why, in the words of who asked.
+        counts: {additions, updates, deletions}.
+        options: what the applier was given beyond the request, such as {allowed_paths: […]}.
+        correction: JSON Patch to put after the applied request; only where the stored request alone
+            does not give the stored payload (a redacted `test`, a key that is no string, a change in place).
+    """
+
+    applier: dict[str, Any]
+    request: Any = None
+    applied_request: Any = None
+    source: dict[str, Any] = Field(default_factory=lambda: {"kind": "code"})
+    reason: str | None = None
+    counts: dict[str, int] = Field(default_factory=dict)
+    warnings: list[str] = Field(default_factory=list)
+    blocked: list[dict[str, Any]] = Field(default_factory=list)
+    requires_feedback: bool = False
+    options: dict[str, Any] = Field(default_factory=dict)
+    correction: list[dict[str, Any]] | None = None
+    hash_before: str
+    hash_after: str
+
+
+class MessageAddedData(Data):
+    message: Any
+
+
+class MessagesReplacedData(Data):
+    """messages[start:stop] became `messages`; `why` is "compaction", "trim" or the user's own word."""
+
+    start: int = 0
+    stop: int | None = None
+    messages: list[Any] = Field(default_factory=list)
+    why: str | None = None
+
+
+class ScratchpadChangedData(Data):
+    """`change` as the decision has it: {notes?, taskList?: {upsert?, remove?}, …}; `scratchpad` the result."""
+
+    change: Any = None
+    scratchpad: Any = None
+
+
+class MemoryWrittenData(Data):
+    write: Any
+
+
+class SkillActivatedData(Data):
+    skill: Any
+
+
+class PlanProposedData(Data):
+    plan: Any
+
+
+class MediaPromotedData(Data):
+    media: Any
+
+
+class InterruptRaisedData(Data):
+    interrupt: str
+    name: str
+    reason: Any = None
+
+
+class InterruptAnsweredData(Data):
+    interrupt: str
+    response: Any = None
+
+
+class SubrunStartedData(Data):
+    """`run` is the child's uid, `name` its agent, `call` the call it answers, if one does."""
+
+    run: str
+    name: str
+    call: str | None = None
+
+
+class SubrunFinishedData(Data):
+    """`merge` says how the child's payload came back: {mode, upstream_paths?, scope?, warnings?} or None."""
+
+    run: str
+    status: str
+    result: Any = None
+    merge: dict[str, Any] | None = None
+
+
+class ReportData(Data):
+    """`source` is report, log, note, diagnostics or importer; `level` as in logging, lower case."""
+
+    source: str = "report"
+    level: str | None = None
+    message: str | None = None
+    content: Any = None
+
+
+class OpenData(Data):
+    """The data of a kind that this version does not define: everything is kept."""
