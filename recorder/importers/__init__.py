@@ -1,0 +1,1 @@
+"""Importers: read the recordings of other tools into events."""

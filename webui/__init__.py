@@ -1,0 +1,1 @@
+"""The web user interface: recorded runs as pages."""
