@@ -317,3 +317,246 @@ class ReportData(Data):
 
 class OpenData(Data):
     """The data of a kind that this version does not define: everything is kept."""
+
+
+# -- the union -------------------------------------------------------------------------------------
+
+
+class RunStarted(Event):
+    kind: Literal["run.started"] = "run.started"
+    data: RunStartedData
+
+
+class RunForked(Event):
+    kind: Literal["run.forked"] = "run.forked"
+    data: RunForkedData
+
+
+class RunSuspended(Event):
+    kind: Literal["run.suspended"] = "run.suspended"
+    data: RunSuspendedData
+
+
+class RunResumed(Event):
+    kind: Literal["run.resumed"] = "run.resumed"
+    data: RunResumedData
+
+
+class RunFinished(Event):
+    kind: Literal["run.finished"] = "run.finished"
+    data: RunFinishedData
+
+
+class RoundStarted(Event):
+    kind: Literal["round.started"] = "round.started"
+    data: RoundStartedData
+
+
+class RoundFinished(Event):
+    kind: Literal["round.finished"] = "round.finished"
+    data: RoundFinishedData
+
+
+class ModelCalled(Event):
+    kind: Literal["model.called"] = "model.called"
+    data: ModelCalledData
+
+
+class ModelReturned(Event):
+    kind: Literal["model.returned"] = "model.returned"
+    data: ModelReturnedData
+
+
+class ModelFailed(Event):
+    kind: Literal["model.failed"] = "model.failed"
+    data: CallFailedData
+
+
+class ToolCalled(Event):
+    kind: Literal["tool.called"] = "tool.called"
+    data: ToolCalledData
+
+
+class ToolReturned(Event):
+    kind: Literal["tool.returned"] = "tool.returned"
+    data: ToolReturnedData
+
+
+class ToolFailed(Event):
+    kind: Literal["tool.failed"] = "tool.failed"
+    data: CallFailedData
+
+
+class CallCancelled(Event):
+    kind: Literal["call.cancelled"] = "call.cancelled"
+    data: CallCancelledData
+
+
+class TimerFired(Event):
+    kind: Literal["timer.fired"] = "timer.fired"
+    data: TimerFiredData
+
+
+class ValueRead(Event):
+    kind: Literal["value.read"] = "value.read"
+    data: ValueReadData
+
+
+class StepDecided(Event):
+    kind: Literal["step.decided"] = "step.decided"
+    data: StepDecidedData
+
+
+class PayloadChanged(Event):
+    kind: Literal["payload.changed"] = "payload.changed"
+    data: PayloadChangedData
+
+
+class MessageAdded(Event):
+    kind: Literal["message.added"] = "message.added"
+    data: MessageAddedData
+
+
+class MessagesReplaced(Event):
+    kind: Literal["messages.replaced"] = "messages.replaced"
+    data: MessagesReplacedData
+
+
+class ScratchpadChanged(Event):
+    kind: Literal["scratchpad.changed"] = "scratchpad.changed"
+    data: ScratchpadChangedData
+
+
+class MemoryWritten(Event):
+    kind: Literal["memory.written"] = "memory.written"
+    data: MemoryWrittenData
+
+
+class SkillActivated(Event):
+    kind: Literal["skill.activated"] = "skill.activated"
+    data: SkillActivatedData
+
+
+class PlanProposed(Event):
+    kind: Literal["plan.proposed"] = "plan.proposed"
+    data: PlanProposedData
+
+
+class MediaPromoted(Event):
+    kind: Literal["media.promoted"] = "media.promoted"
+    data: MediaPromotedData
+
+
+class InterruptRaised(Event):
+    kind: Literal["interrupt.raised"] = "interrupt.raised"
+    data: InterruptRaisedData
+
+
+class InterruptAnswered(Event):
+    kind: Literal["interrupt.answered"] = "interrupt.answered"
+    data: InterruptAnsweredData
+
+
+class SubrunStarted(Event):
+    kind: Literal["subrun.started"] = "subrun.started"
+    data: SubrunStartedData
+
+
+class SubrunFinished(Event):
+    kind: Literal["subrun.finished"] = "subrun.finished"
+    data: SubrunFinishedData
+
+
+class Reported(Event):
+    kind: Literal["report"] = "report"
+    data: ReportData
+
+
+class UnknownEvent(Event):
+    """A kind that this version does not define: a user's own (`x.…`), or one from a newer version."""
+
+    data: OpenData
+
+
+KnownEvent: TypeAlias = Annotated[
+    RunStarted
+    | RunForked
+    | RunSuspended
+    | RunResumed
+    | RunFinished
+    | RoundStarted
+    | RoundFinished
+    | ModelCalled
+    | ModelReturned
+    | ModelFailed
+    | ToolCalled
+    | ToolReturned
+    | ToolFailed
+    | CallCancelled
+    | TimerFired
+    | ValueRead
+    | StepDecided
+    | PayloadChanged
+    | MessageAdded
+    | MessagesReplaced
+    | ScratchpadChanged
+    | MemoryWritten
+    | SkillActivated
+    | PlanProposed
+    | MediaPromoted
+    | InterruptRaised
+    | InterruptAnswered
+    | SubrunStarted
+    | SubrunFinished
+    | Reported,
+    Field(discriminator="kind"),
+]
+"""The discriminated union of every kind that this version defines."""
+
+EVENT_OF_KIND: dict[str, type[Event]] = {
+    "run.started": RunStarted,
+    "run.forked": RunForked,
+    "run.suspended": RunSuspended,
+    "run.resumed": RunResumed,
+    "run.finished": RunFinished,
+    "round.started": RoundStarted,
+    "round.finished": RoundFinished,
+    "model.called": ModelCalled,
+    "model.returned": ModelReturned,
+    "model.failed": ModelFailed,
+    "tool.called": ToolCalled,
+    "tool.returned": ToolReturned,
+    "tool.failed": ToolFailed,
+    "call.cancelled": CallCancelled,
+    "timer.fired": TimerFired,
+    "value.read": ValueRead,
+    "step.decided": StepDecided,
+    "payload.changed": PayloadChanged,
+    "message.added": MessageAdded,
+    "messages.replaced": MessagesReplaced,
+    "scratchpad.changed": ScratchpadChanged,
+    "memory.written": MemoryWritten,
+    "skill.activated": SkillActivated,
+    "plan.proposed": PlanProposed,
+    "media.promoted": MediaPromoted,
+    "interrupt.raised": InterruptRaised,
+    "interrupt.answered": InterruptAnswered,
+    "subrun.started": SubrunStarted,
+    "subrun.finished": SubrunFinished,
+    "report": Reported,
+}
+"""The event class of each kind. Kinds are for ever; the class names are stored nowhere."""
+
+
+def new_event(kind: str, *, data: Mapping[str, Any] | Data, **envelope: Any) -> Event:
+    """Build a validated event of any kind, known or not.
+
+    Args:
+        kind: a stable kind, such as "tool.called", or a user's own "x.name".
+        data: the fields of the kind's data, or the data itself.
+        **envelope: `seq`, `round`, `time`, and optionally `version`, `within`, `task`, `hash`.
+
+    Raises:
+        pydantic.ValidationError: a required field is missing or has the wrong type.
+    """
+    return EVENT_OF_KIND.get(kind, UnknownEvent)(kind=kind, data=data, **envelope)
