@@ -153,7 +153,10 @@ def test_structured_output_comes_before_the_message(output: Any, expected: Any) 
             },
             "a\nso\nc",
         ),
-        ({"content": [{"type": "thinking", "thinking": "so"}, {"type": "text", "text": "a", "citations": []}]}, "so\na"),
+        (
+            {"content": [{"type": "thinking", "thinking": "so"}, {"type": "text", "text": "a", "citations": []}]},
+            "so\na",
+        ),
         ({"content": [{"image": b""}, 7, None, "word"]}, "word"),
         (17, ""),
     ],

@@ -20,15 +20,46 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 # The contract's fields, written out here once more: the model must not be its own witness.
-FIELDS = (
-    "actionableCommands actions artifactToolCalls automaticCommands clientTools confidence conversationToolCalls "
-    "errorMessage expandReason forEach memoryWrites message messageIndex newPayload payloadChangeRequest pipeline "
-    "planDetails previousPayload priorStepResult promoteMediaOutputs reasoning responseForm retryInstructions "
-    "retryReason scratchpad skillActivations step subAgent subAgents terminate terminateAfterExecution while"
-).split()
+FIELDS = [
+    "actionableCommands",
+    "actions",
+    "artifactToolCalls",
+    "automaticCommands",
+    "clientTools",
+    "confidence",
+    "conversationToolCalls",
+    "errorMessage",
+    "expandReason",
+    "forEach",
+    "memoryWrites",
+    "message",
+    "messageIndex",
+    "newPayload",
+    "payloadChangeRequest",
+    "pipeline",
+    "planDetails",
+    "previousPayload",
+    "priorStepResult",
+    "promoteMediaOutputs",
+    "reasoning",
+    "responseForm",
+    "retryInstructions",
+    "retryReason",
+    "scratchpad",
+    "skillActivations",
+    "step",
+    "subAgent",
+    "subAgents",
+    "terminate",
+    "terminateAfterExecution",
+    "while",
+]
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
     # Text without lone surrogates, as in any JSON file.
     | st.text(st.characters(exclude_categories=("Cs",)), max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
@@ -183,7 +214,9 @@ def test_a_model_inside_a_decision_is_written_as_json() -> None:
 
 def test_what_json_lacks_comes_back_exactly() -> None:
     """Bytes and decimals in a decision survive JSON."""
-    decision = NextStep(step="Actions", actions=[{"name": "pay", "params": {"amount": Decimal("1.10"), "key": b"\x00"}}])
+    decision = NextStep(
+        step="Actions", actions=[{"name": "pay", "params": {"amount": Decimal("1.10"), "key": b"\x00"}}]
+    )
     text = json.dumps(decision.to_json(), allow_nan=False)
     assert NextStep.from_json(json.loads(text)) == decision
 
