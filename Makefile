@@ -40,7 +40,7 @@ types: $(VENV)/.tools ## mypy --strict on every module of the installed wheel
 	$(BIN)/python .ci/typecheck.py
 
 imports: $(VENV)/.tools ## the dependency rule, facade > webui > replay > recorder
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.tools ## rewrite the tree as `make lint` wants it
 	$(BIN)/ruff check --fix .
