@@ -4,10 +4,9 @@
 # folder left behind would ship modules that were deleted long ago) and installed in $(VENV). It is built anew only
 # when a file changed; its dependencies are looked at again only when pyproject.toml changed.
 
-VENV       ?= .venv
-PYTHON     ?= $(shell command -v python3.11 || echo python3)
-DEMO_STORE ?= sqlite:///.agentreplay/demo.db
-ARGS       ?=
+VENV     ?= .venv
+PYTHON   ?= $(shell command -v python3.11 || echo python3)
+ARGS     ?=
 
 BIN      := $(VENV)/bin
 PIP      := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip --quiet
@@ -24,8 +23,8 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## set everything up, then record a small agent, find its mistake and re-run it
-	@mkdir -p .agentreplay && chmod 700 .agentreplay && rm -f .agentreplay/demo.db*
-	@AGENTREPLAY_STORE=$(DEMO_STORE) $(BIN)/agentreplay demo
+	@rm -f .agentreplay/demo.db*
+	@AGENTREPLAY_STORE=.agentreplay/demo.db $(BIN)/agentreplay demo
 
 test: $(VENV)/.tools ## run the tests against the installed wheel; ARGS="tests/test_x.py -k law" narrows them
 	$(BIN)/pytest -n 2 $(ARGS)
@@ -53,7 +52,7 @@ dist: $(VENV)/.tools ## build the two files of a release into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist $(VENV)/export
 
 clean: ## remove what these targets made; recorded runs stay
-	rm -rf $(VENV) build dist *.egg-info .agentreplay/demo.db* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .agentreplay/demo.db* build dist *.egg-info .*_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.python: pyproject.toml

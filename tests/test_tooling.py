@@ -61,6 +61,8 @@ def copy(tmp_path: Path) -> Path:
         ("webui/planted.py", "import agentreplay.cli"),
         ("webui/planted.py", "from .. import __version__"),
         ("planted.py", ""),
+        ("recorder/payload/planted.py", "import time"),
+        ("recorder/payload/planted.py", "from ..locate import open_store"),
         ("replay/planted.py", "import sqlalchemy"),
         ("recorder/planted.py", "from duckdb import connect"),
         ("recorder/planted.py", "import deepdiff"),
@@ -69,7 +71,7 @@ def copy(tmp_path: Path) -> Path:
     ],
 )
 def test_import_that_breaks_the_dependency_rule_is_found(copy: Path, module: str, statement: str) -> None:
-    """A module that points up, belongs to no layer or uses a library in the wrong place fails the lint by its name."""
+    """A module that points up, belongs to no layer or uses what is not for it fails the lint by its name."""
     (copy / "agentreplay" / module).write_text(statement + "\n", encoding="utf-8")
     result = lint_imports(copy)
     assert result.returncode == 1
