@@ -56,7 +56,7 @@ clean: ## remove what these targets made; recorded runs stay
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.python: pyproject.toml
-	@echo "Setting up $(VENV) (once; a minute or two) …"
+	@echo "Setting up $(VENV) (the first time takes a minute or two) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install $$($(BIN)/python -c $(BUILD_REQUIRES))
 	@touch $@
