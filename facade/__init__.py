@@ -6,6 +6,135 @@ recording needs.
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .recorder.agent_result import AgentResult as AgentResult
+    from .recorder.context import Context as Context
+    from .recorder.context import Signal as Signal
+    from .recorder.decisions import Complete as Complete
+    from .recorder.decisions import Continue as Continue
+    from .recorder.decisions import NextStep as NextStep
+    from .recorder.decisions import PayloadChangeRequest as PayloadChangeRequest
+    from .recorder.decorators import model as model
+    from .recorder.decorators import tool as tool
+    from .recorder.decorators import wrap as wrap
+    from .recorder.errors import AgentReplayError as AgentReplayError
+    from .recorder.errors import ChangeRefused as ChangeRefused
+    from .recorder.errors import CorruptLog as CorruptLog
+    from .recorder.errors import ImportFailed as ImportFailed
+    from .recorder.errors import PayloadFrozen as PayloadFrozen
+    from .recorder.errors import RecordingFailed as RecordingFailed
+    from .recorder.errors import RoundLimitReached as RoundLimitReached
+    from .recorder.errors import RunNotFound as RunNotFound
+    from .recorder.errors import StoreError as StoreError
+    from .recorder.errors import UnknownVersion as UnknownVersion
+    from .recorder.errors import UnregisteredType as UnregisteredType
+    from .recorder.errors import UsageError as UsageError
+    from .recorder.errors import VersionConflict as VersionConflict
+    from .recorder.importers import import_file as import_file
+    from .recorder.locate import open_store as open_store
+    from .recorder.loop import agent as agent
+    from .recorder.payload import ChangeResult as ChangeResult
+    from .recorder.payload import apply_change as apply_change
+    from .recorder.recording import record as record
+    from .recorder.values import register_type as register_type
+    from .replay.diff import Change as Change
+    from .replay.diff import diff_states as diff_states
+    from .replay.diff import diff_values as diff_values
+    from .replay.diff import to_json_patch as to_json_patch
+    from .replay.reading import state_at as state_at
+    from .replay.state import RunState as RunState
+
+_HOME = {
+    "AgentReplayError": "recorder.errors",
+    "AgentResult": "recorder.agent_result",
+    "Change": "replay.diff",
+    "ChangeRefused": "recorder.errors",
+    "ChangeResult": "recorder.payload",
+    "Complete": "recorder.decisions",
+    "Context": "recorder.context",
+    "Continue": "recorder.decisions",
+    "CorruptLog": "recorder.errors",
+    "ImportFailed": "recorder.errors",
+    "NextStep": "recorder.decisions",
+    "PayloadChangeRequest": "recorder.decisions",
+    "PayloadFrozen": "recorder.errors",
+    "RecordingFailed": "recorder.errors",
+    "RoundLimitReached": "recorder.errors",
+    "RunNotFound": "recorder.errors",
+    "RunState": "replay.state",
+    "Signal": "recorder.context",
+    "StoreError": "recorder.errors",
+    "UnknownVersion": "recorder.errors",
+    "UnregisteredType": "recorder.errors",
+    "UsageError": "recorder.errors",
+    "VersionConflict": "recorder.errors",
+    "agent": "recorder.loop",
+    "apply_change": "recorder.payload",
+    "diff_states": "replay.diff",
+    "diff_values": "replay.diff",
+    "import_file": "recorder.importers",
+    "model": "recorder.decorators",
+    "open_store": "recorder.locate",
+    "record": "recorder.recording",
+    "register_type": "recorder.values",
+    "state_at": "replay.reading",
+    "to_json_patch": "replay.diff",
+    "tool": "recorder.decorators",
+    "wrap": "recorder.decorators",
+}
+
+__all__ = [
+    "AgentReplayError",
+    "AgentResult",
+    "Change",
+    "ChangeRefused",
+    "ChangeResult",
+    "Complete",
+    "Context",
+    "Continue",
+    "CorruptLog",
+    "ImportFailed",
+    "NextStep",
+    "PayloadChangeRequest",
+    "PayloadFrozen",
+    "RecordingFailed",
+    "RoundLimitReached",
+    "RunNotFound",
+    "RunState",
+    "Signal",
+    "StoreError",
+    "UnknownVersion",
+    "UnregisteredType",
+    "UsageError",
+    "VersionConflict",
+    "agent",
+    "apply_change",
+    "diff_states",
+    "diff_values",
+    "import_file",
+    "model",
+    "open_store",
+    "record",
+    "register_type",
+    "state_at",
+    "to_json_patch",
+    "tool",
+    "wrap",
+]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,262 @@
+"""Between events and the bytes that are stored: what is written, what is hashed, what is read back.
+
+The body of an event is the strict JSON of its data, after encoding (`values`) and redaction (`redaction`); defaults
+are left out. Two things leave the body before it is hashed, and stand there as tags instead:
+
+- a conversation, `{"$type": "messages", "hash": …, "count": n}`: a model request repeats the whole history, so each
+  message is stored once under its content address. The tag's hash covers the messages' addresses, never a
+  store's own numbering, so an event hash means the same in every store;
+- a large value, `{"$type": "blob", "hash": …, "size": n}`: stored once under its content address.
+
+The chain covers the stored bytes: verifying needs no decoding, and reading old shapes changes no hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
+from .hashes import content_address, event_hash
+from .redaction import Redactor
+from .upcasters import upcast
+from .values import dumps, encode_bytes, loads
+
+BLOB_LIMIT: Final = 64 * 1024
+"""A body of more bytes than this has its largest values moved to blobs."""
+
+BLOB_VALUE: Final = 8 * 1024
+"""Only values of at least this many bytes are worth a blob."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class StoredEvent:
+    """An event as a store keeps it.
+
+    Attributes:
+        time: microseconds since 1970, UTC.
+        body: the stored bytes, or None when they were pruned.
+        body_hash: "sha256:…" of the body; a row that was read has it only where the body was pruned.
+        hash: "sha256:…", its link of the chain.
+        conversations: field of the request → the content addresses of its messages, in order.
+        messages, blobs: content address → bytes, of what the body refers to; empty in a row that was read.
+    """
+
+    seq: int
+    round: int
+    kind: str
+    version: int
+    time: int
+    within: str | None
+    task: str
+    body: bytes | None
+    body_hash: str = ""
+    hash: str = ""
+    conversations: dict[str, list[str]] = field(default_factory=dict)
+    messages: dict[str, bytes] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def chained(self, previous: str, uid: str) -> str:
+        """The event hash that follows `previous` in the run `uid`."""
+        return event_hash(
+            previous,
+            uid=uid,
+            seq=self.seq,
+            round=self.round,
+            kind=self.kind,
+            version=self.version,
+            time_us=self.time,
+            within=self.within,
+            task=self.task,
+            body_hash=self.body_hash or content_address(self.body or b""),
+        )
+
+
+_DEFAULTS: dict[type[Data], dict[str, Any]] = {}
+
+
+def body_of(data: Data) -> dict[str, Any]:
+    """The fields of `data` that differ from their defaults, extra fields included, in order of definition."""
+    cls = type(data)
+    defaults = _DEFAULTS.get(cls)
+    if defaults is None:
+        defaults = {
+            name: info.get_default(call_default_factory=True, validated_data={})
+            for name, info in cls.model_fields.items()
+            if not info.is_required()
+        }
+        _DEFAULTS[cls] = defaults
+    body: dict[str, Any] = {}
+    for name, value in data.__dict__.items():
+        if isinstance(value, Data):
+            body[name] = body_of(value)
+        elif name not in defaults or not _is_default(value, defaults[name]):
+            body[name] = value
+    if extra := data.__pydantic_extra__:
+        body.update(extra)
+    return body
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether `value` may be left out: the very default, or as empty as an empty one."""
+    return value is default or (
+        type(value) is type(default) and type(value) in (dict, list) and not value and not default
+    )
+
+
+def encode_event(event: Event, redactor: Redactor) -> StoredEvent:
+    """Turn an event into what is stored, all but its place in the chain.
+
+    Values are frozen here: what the caller mutates afterwards does not reach the store. Values that cannot be stored
+    exactly are listed in the body under `lossy`, as JSON Pointers.
+    """
+    raw, stored, lossy = encode_bytes(body_of(event.data))
+    if lossy:
+        stored = {**stored, "lossy": list(lossy)}
+        raw = dumps(stored)
+    if not redactor.is_clean(raw):
+        redacted = redactor.redact(stored)
+        if redacted is not stored:
+            stored, raw = redacted, dumps(redacted)
+    row = StoredEvent(
+        seq=event.seq,
+        round=event.round,
+        kind=event.kind,
+        version=event.version,
+        time=(event.time - EPOCH) // MICROSECOND,
+        within=event.within,
+        task=event.task,
+        body=raw,
+    )
+    if event.kind == "model.called":
+        stored = _move_conversations(stored, row)
+    if len(raw) > BLOB_LIMIT:
+        stored = _move_blobs(stored, row)
+    if row.conversations or row.blobs:
+        row.body = dumps(stored)
+    return row
+
+
+def _move_conversations(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
+    """Move each list of messages of the request out of the body."""
+    request = body.get("request")
+    if type(request) is not dict:
+        return body
+    moved = {}
+    for name, value in request.items():
+        if type(value) is list and value and all(type(item) is dict and "$type" not in item for item in value):
+            addresses = []
+            for message in value:
+                content = dumps(message)
+                address = content_address(content)
+                row.messages[address] = content
+                addresses.append(address)
+            row.conversations[name] = addresses
+            moved[name] = {"$type": "messages", "hash": digest_of(addresses), "count": len(addresses)}
+    return {**body, "request": {**request, **moved}} if moved else body
+
+
+def digest_of(addresses: Sequence[str]) -> str:
+    """The hash of a conversation: over the content addresses of its messages, in order."""
+    return "sha256:" + hashlib.sha256("\n".join(addresses).encode()).hexdigest()
+
+
+def _move_blobs(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
+    """Move the large values of the body, and of its request or arguments, out of it."""
+    out = dict(body)
+    for name, value in body.items():
+        if type(value) is dict and "$type" not in value and name in ("request", "arguments"):
+            out[name] = {key: _blob_for(inner, row) for key, inner in value.items()}
+        else:
+            out[name] = _blob_for(value, row)
+    return out
+
+
+def _blob_for(value: Any, row: StoredEvent) -> Any:
+    if type(value) not in (str, dict, list) or (type(value) is dict and value.get("$type") == "messages"):
+        return value
+    content = dumps(value)
+    if len(content) < BLOB_VALUE:
+        return value
+    address = content_address(content)
+    row.blobs[address] = content
+    return {"$type": "blob", "hash": address, "size": len(content)}
+
+
+def decode_event(
+    row: StoredEvent,
+    read_messages: Callable[[StoredEvent, str], list[Any]],
+    read_blob: Callable[[str], bytes],
+) -> Event:
+    """Read an event back: the one read point, where upcasters apply.
+
+    Args:
+        row: the stored event.
+        read_messages: gives the messages of one conversation of the row, in stored form.
+        read_blob: gives the bytes behind a content address.
+    """
+    body = loads(row.body) if row.body is not None else {}
+    if row.body is not None and b'"$type"' in row.body:
+        body = _fill(body, row, read_messages, read_blob)
+    version, body = upcast(row.kind, row.version, body)
+    cls = EVENT_OF_KIND.get(row.kind, UnknownEvent) if row.body is not None else UnknownEvent
+    return cls(
+        seq=row.seq,
+        round=row.round,
+        kind=row.kind,
+        version=version,
+        time=EPOCH + timedelta(microseconds=row.time),
+        within=row.within,
+        task=row.task,
+        data=body,
+        hash=row.hash,
+    )
+
+
+def _fill(
+    body: dict[str, Any],
+    row: StoredEvent,
+    read_messages: Callable[[StoredEvent, str], list[Any]],
+    read_blob: Callable[[str], bytes],
+) -> dict[str, Any]:
+    """Put conversations and blobs back where their tags stand (only where the codec puts them: user data keeps its own)."""
+
+    def value(name: str, item: Any) -> Any:
+        if type(item) is dict:
+            tag = item.get("$type")
+            if tag == "blob":
+                return loads(read_blob(item["hash"]))
+            if tag == "messages":
+                return read_messages(row, name)
+        return item
+
+    filled = {}
+    for name, item in body.items():
+        item = value(name, item)
+        if name in ("request", "arguments") and type(item) is dict and "$type" not in item:
+            item = {key: value(key, inner) for key, inner in item.items()}
+        filled[name] = item
+    return filled
+
+
+def addresses_in(body: Any) -> tuple[Mapping[str, str], list[str]]:
+    """The digests of conversations by field, and the blobs, that a stored body refers to; for verifying."""
+    conversations: dict[str, str] = {}
+    blobs: list[str] = []
+    places = list(body.items()) if type(body) is dict else []
+    for name in ("request", "arguments"):
+        inner = body.get(name) if type(body) is dict else None
+        if type(inner) is dict and "$type" not in inner:
+            places.extend(inner.items())
+    for name, item in places:
+        if type(item) is dict and item.get("$type") == "blob":
+            blobs.append(item["hash"])
+        elif type(item) is dict and item.get("$type") == "messages":
+            conversations[name] = item["hash"]
+    return conversations, blobs

@@ -1,0 +1,83 @@
+"""A store in memory: for tests, and for runs that nobody needs to keep."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from .errors import CorruptLog, StoreError, VersionConflict
+from .event_codec import StoredEvent
+from .redaction import RedactionRules
+from .store import EventStore, Head, RunInfo, Summary
+
+
+class MemoryStore(EventStore):
+    """Keeps every run in this process; `memory:` as a URL."""
+
+    def __init__(self, rules: RedactionRules | None = None) -> None:
+        super().__init__(rules)
+        self.url = "memory:"
+        self._key = secrets.token_bytes(32)
+        self._infos: list[RunInfo] = []
+        self._logs: dict[int, list[StoredEvent]] = {}
+        self._contents: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _redaction_key(self) -> bytes:
+        return self._key
+
+    def _insert_run(self, run: RunInfo) -> int:
+        with self._lock:
+            if any(known.uid == run.uid for known in self._infos):
+                raise StoreError(f"the store has a run {run.uid} already")
+            number = len(self._infos) + 1
+            self._infos.append(replace(run, number=number))
+            self._logs[number] = []
+            return number
+
+    def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
+        with self._lock:
+            info = self._infos[number - 1]
+            if info.head_seq != expected_seq:
+                raise VersionConflict(info.uid, expected_seq, info.head_seq)
+            for row in rows:
+                self._contents.update(row.messages)
+                self._contents.update(row.blobs)
+                row.messages, row.blobs = {}, {}
+            self._logs[number].extend(rows)
+            self._infos[number - 1] = replace(info, head_seq=rows[-1].seq, head_hash=rows[-1].hash, **summary.fields)
+
+    def _read_head(self, number: int) -> Head:
+        info = self._infos[number - 1]
+        return Head(info.head_seq, info.head_hash)
+
+    def _read_rows(self, number: int, after: int, until: int | None) -> Iterator[StoredEvent]:
+        log = self._logs[number]
+        if not log:
+            return
+        start = max(0, after + 1 - log[0].seq)
+        stop = len(log) if until is None else until + 1 - log[0].seq
+        yield from log[start : max(stop, 0)]
+
+    def read_contents(self, addresses: Sequence[str]) -> Mapping[str, bytes]:
+        try:
+            return {address: self._contents[address] for address in addresses}
+        except KeyError as error:
+            raise CorruptLog(f"the content {error.args[0]} is missing from the store") from None
+
+    def _list_runs(self) -> list[RunInfo]:
+        return list(self._infos)
+
+    def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
+        if last:
+            return self._infos[-1:]
+        return [
+            info
+            for info in self._infos
+            if info.number == number or (prefix is not None and info.uid.startswith(prefix))
+        ][:6]

@@ -1,0 +1,124 @@
+"""The tables of a SQL store, and the named steps that made them.
+
+A store remembers the names of the migrations that were applied to it. Opening one applies what is missing, each in a
+transaction of its own; a store with a name that is unknown here was made by a newer agentreplay and is left alone.
+A migration that was released is never edited: the next change of the tables is a new one at the end.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    insert,
+    inspect,
+    select,
+)
+
+from .errors import UnknownVersion
+
+metadata = MetaData()
+
+ROWID = BigInteger().with_variant(Integer, "sqlite")  # SQLite makes only INTEGER PRIMARY KEY the row's own id
+
+migration = Table(
+    "migration",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("applied", BigInteger, nullable=False),
+)
+
+meta = Table("meta", metadata, Column("name", String(100), primary_key=True), Column("value", LargeBinary))
+
+run = Table(
+    "run",
+    metadata,
+    Column("number", ROWID, primary_key=True),
+    Column("uid", String(36), nullable=False, unique=True),
+    Column("agent", Text, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("steps", Integer, nullable=False),
+    Column("started", BigInteger, nullable=False),
+    Column("finished", BigInteger),
+    Column("origin", Text, nullable=False),
+    Column("parent", String(36), index=True),
+    Column("fork_of", String(36)),
+    Column("fork_seq", BigInteger),
+    Column("head_seq", BigInteger, nullable=False),
+    Column("head_hash", String(80), nullable=False),
+)
+
+event = Table(
+    "event",
+    metadata,
+    Column("key", ROWID, primary_key=True, autoincrement=False),  # run number << 32 | seq
+    Column("round", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("within", Text),
+    Column("task", Text, nullable=False),
+    Column("body", LargeBinary),
+    Column("body_hash", LargeBinary(32)),  # only where the body was pruned
+    Column("hash", LargeBinary(32), nullable=False),
+    Column("conversations", Text),  # JSON: field → runs of message ids, [[first, count], …]
+)
+
+message = Table(
+    "message",
+    metadata,
+    Column("id", ROWID, primary_key=True),
+    Column("hash", LargeBinary(32), nullable=False, unique=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("packed", Integer, nullable=False),  # 1: zstd
+)
+
+blob = Table(
+    "blob",
+    metadata,
+    Column("hash", LargeBinary(32), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("packed", Integer, nullable=False),
+)
+
+Migration: TypeAlias = Callable[[Connection], None]
+
+
+def _first_tables(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[meta, run, event, message, blob])
+    connection.execute(insert(meta).values(name="redaction_key", value=secrets.token_bytes(32)))
+
+
+MIGRATIONS: Final[dict[str, Migration]] = {"0001-events": _first_tables}
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the store behind `connection` to this version's tables. The caller holds the write lock and commits.
+
+    Raises:
+        UnknownVersion: a newer agentreplay made the store.
+    """
+    if not inspect(connection).has_table("migration"):
+        metadata.create_all(connection, tables=[migration])
+    applied = set(connection.scalars(select(migration.c.name)))
+    if unknown := sorted(applied - MIGRATIONS.keys()):
+        raise UnknownVersion(
+            f"the store {connection.engine.url.render_as_string()} was changed by a newer agentreplay "
+            f"({', '.join(unknown)}); install that version, or use another store with --store"
+        )
+    for name, apply in MIGRATIONS.items():
+        if name not in applied:
+            apply(connection)
+            connection.execute(insert(migration).values(name=name, applied=int(time.time() * 1_000_000)))

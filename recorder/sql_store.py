@@ -1,0 +1,408 @@
+"""A store in a SQL database, through SQLAlchemy Core; SQLite unless told otherwise.
+
+Appending is the hot path. The statements are compiled once by SQLAlchemy and run on one driver connection that the
+store holds and guards with a lock; reading goes through the engine's pool beside it (SQLite: write-ahead log, so
+readers and the writer do not wait for each other). An append is one transaction: messages, blobs, rows, and last the
+head, whose `UPDATE … WHERE head_seq = expected` is the version check.
+
+Nothing is carried across `fork`: a child process finds another pid and connects anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlalchemy as sa
+import zstandard
+from sqlalchemy.dialects import postgresql, sqlite
+
+from .errors import CorruptLog, StoreError, VersionConflict
+from .event_codec import StoredEvent
+from .migrations import blob, event, message, meta, migrate, run
+from .redaction import RedactionRules
+from .store import EventStore, Head, RunInfo, Summary
+
+BUSY_SECONDS: Final = 60
+"""How long a writer waits for another process's transaction before it gives up."""
+
+PREFIX: Final = "sha256:"
+SEQ_BITS: Final = 32
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+PACK_LIMIT: Final = 256
+"""Contents of fewer bytes are not worth compressing."""
+
+REMEMBERED: Final = 20_000
+"""How many messages' ids are kept in memory, to save looking them up."""
+
+PAGE: Final = 2_000
+"""Rows read at a time, so that a reader holds no cursor while its caller works."""
+
+
+_open_stores: weakref.WeakSet[SqlStore] = weakref.WeakSet()
+
+
+def _reconnect_children() -> None:
+    for store in list(_open_stores):
+        store._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reconnect_children)
+
+
+class _Statement:
+    """A statement compiled once; `bind` puts named values into the driver's parameter style."""
+
+    def __init__(self, clause: sa.ClauseElement, dialect: sa.Dialect, names: Sequence[str]) -> None:
+        compiled = clause.compile(dialect=dialect, column_keys=list(names) if isinstance(clause, sa.Insert) else None)
+        self.sql = str(compiled)
+        self.order: list[str] | None = list(compiled.positiontup) if compiled.positiontup else None
+
+    def bind(self, values: Mapping[str, Any]) -> Any:
+        return values if self.order is None else [values[name] for name in self.order]
+
+
+class SqlStore(EventStore):
+    """Keeps runs in the database at `url`, making its tables on first use.
+
+    Args:
+        url: a SQLAlchemy URL, such as "sqlite:////home/me/store.db".
+        rules: what to redact; see `EventStore`.
+        durability: "commit" (default: committed before the call returns, survives a killed process) or "full" (also
+            a power loss).
+
+    Raises:
+        StoreError: the database cannot be opened, or is no store.
+    """
+
+    def __init__(self, url: str, rules: RedactionRules | None = None, durability: str = "commit") -> None:
+        super().__init__(rules)
+        if durability not in ("commit", "full"):
+            raise StoreError(f'durability is "commit" or "full", not "{durability}"')
+        self.url = url
+        self._durability = durability
+        self._lock = threading.RLock()
+        self._pid = -1
+        self.closed = False
+        self._inherited: list[Any] = []
+        self._open()
+        _open_stores.add(self)
+
+    # -- connecting ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Connect: at first, and again in a forked child."""
+        try:
+            self._engine = sa.create_engine(self.url, connect_args=self._connect_args())
+            sa.event.listen(self._engine, "connect", self._prepare)
+            self._in_transaction(migrate)
+            self._driver = self._hold()
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreError(
+                f"cannot open the store {self.url}: {_reason(error)}. "
+                "Is it an agentreplay store? Name another one with --store."
+            ) from error
+        self._pid = os.getpid()
+        self._heads.clear()
+        dialect = self._engine.dialect
+        columns = [column.name for column in event.columns]
+        self._insert = _Statement(sa.insert(event), dialect, columns)
+        self._keep_statements = {
+            table.name: _Statement(_ignoring(dialect, table), dialect, ["hash", "body", "packed"])
+            for table in (message, blob)
+        }
+        self._message_id = _Statement(sa.select(message.c.id).where(message.c.hash == sa.bindparam("h")), dialect, ())
+        self._message_ids: dict[str, int] = {}
+        self._message_addresses: dict[int, str] = {}
+        self._advance = _Statement(
+            sa.update(run)
+            .where(run.c.number == sa.bindparam("n"), run.c.head_seq == sa.bindparam("expected"))
+            .values(head_seq=sa.bindparam("seq"), head_hash=sa.bindparam("hash")),
+            dialect,
+            (),
+        )
+
+    def _connect_args(self) -> dict[str, Any]:
+        if sa.make_url(self.url).get_backend_name() == "sqlite":
+            return {"timeout": BUSY_SECONDS, "check_same_thread": False}
+        return {}
+
+    def _prepare(self, connection: Any, _record: Any) -> None:
+        """Set up a new driver connection of SQLite: write-ahead log, and our own BEGIN."""
+        if self._engine.dialect.name != "sqlite":
+            return
+        connection.isolation_level = None
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except Exception as error:
+                # Switching to WAL takes the whole file and does not heed the busy timeout.
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        connection.execute(f"PRAGMA synchronous={'FULL' if self._durability == 'full' else 'NORMAL'}")
+
+    def _hold(self) -> Any:
+        """One driver connection for writing, kept out of the pool."""
+        fairy = self._engine.raw_connection()
+        fairy.detach()
+        self._fairy = fairy
+        return fairy.driver_connection
+
+    def _in_transaction(self, work: Callable[[sa.Connection], None]) -> None:
+        with self._engine.connect() as connection:
+            if self._engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            work(connection)
+            connection.commit()
+
+    def _connected(self) -> Any:
+        if self.closed:
+            raise StoreError(f"the store {self.url} was closed")
+        if self._pid != os.getpid():
+            self._open()
+        return self._driver
+
+    def _after_fork(self) -> None:
+        """In a forked child: let go of the parent's connections without closing them, which would end its work."""
+        self._lock = threading.RLock()
+        self._inherited.extend((self._fairy, self._driver, self._engine))
+        self._engine.dispose(close=False)
+        self._pid = -1
+
+    def close(self) -> None:
+        with self._lock:
+            if not self.closed:
+                self.closed = True
+                self._fairy.close()
+                self._engine.dispose()
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def _redaction_key(self) -> bytes:
+        key = self._scalar(sa.select(meta.c.value).where(meta.c.name == "redaction_key"))
+        if not isinstance(key, bytes):
+            raise CorruptLog(f"the store {self.url} has lost its redaction key")
+        return key
+
+    def _insert_run(self, info: RunInfo) -> int:
+        values = {column.name: getattr(info, column.name) for column in run.columns if column.name != "number"}
+        statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, list(values))
+        with self._transaction() as execute:
+            return int(execute(statement.sql, statement.bind(values)).fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Callable[[str, Any], Any]]:
+        """One transaction on the held connection: all or nothing, and errors in our own words."""
+        with self._lock:
+            execute = self._connected().execute
+            try:
+                execute("BEGIN IMMEDIATE" if self._engine.dialect.name == "sqlite" else "BEGIN", ())
+                try:
+                    yield execute
+                except BaseException:
+                    execute("ROLLBACK", ())
+                    raise
+                execute("COMMIT", ())
+            except self._engine.dialect.loaded_dbapi.Error as error:
+                raise StoreError(f"cannot write to the store {self.url}: {_reason(error)}") from error
+
+    def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
+        with self._transaction() as execute:
+            for row in rows:
+                conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
+                execute(
+                    self._insert.sql,
+                    self._insert.bind(
+                        {
+                            "key": number << SEQ_BITS | row.seq,
+                            "round": row.round,
+                            "kind": row.kind,
+                            "version": row.version,
+                            "time": row.time,
+                            "within": row.within,
+                            "task": row.task,
+                            "body": row.body,
+                            "body_hash": None,
+                            "hash": _digest(row.hash),
+                            "conversations": conversations,
+                        }
+                    ),
+                )
+            head = {"n": number, "expected": expected_seq, "seq": rows[-1].seq, "hash": rows[-1].hash}
+            if execute(self._advance.sql, self._advance.bind(head)).rowcount != 1:
+                found = execute(f"SELECT uid, head_seq FROM run WHERE number = {int(number)}", ()).fetchone()
+                raise VersionConflict(found[0], expected_seq, found[1])
+            if summary.fields:
+                statement = _Statement(
+                    sa.update(run)
+                    .where(run.c.number == sa.bindparam("n"))
+                    .values({name: sa.bindparam(f"v_{name}") for name in summary.fields}),
+                    self._engine.dialect,
+                    (),
+                )
+                values = {f"v_{name}": value for name, value in summary.fields.items()}
+                execute(statement.sql, statement.bind({"n": number, **values}))
+
+    def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
+        """Store the messages and blobs that are new; return the row's lists of message ids."""
+        for address, content in row.blobs.items():
+            self._keep(execute, blob, address, content)
+        if not row.conversations:
+            return None
+        ids: dict[str, int] = {}
+        for address, content in row.messages.items():
+            known = self._message_ids.get(address)
+            if known is None:
+                self._keep(execute, message, address, content)
+                found = execute(self._message_id.sql, self._message_id.bind({"h": _digest(address)})).fetchone()
+                known = int(found[0])
+            ids[address] = known
+        if len(self._message_ids) > REMEMBERED:
+            self._message_ids.clear()
+        self._message_ids.update(ids)
+        return json.dumps(
+            {name: _runs([ids[address] for address in addresses]) for name, addresses in row.conversations.items()},
+            separators=(",", ":"),
+        )
+
+    def _keep(self, execute: Callable[[str, Any], Any], table: sa.Table, address: str, content: bytes) -> None:
+        packed = zstandard.compress(content) if len(content) > PACK_LIMIT else content
+        smaller = len(packed) < len(content)
+        statement = self._keep_statements[table.name]
+        values = {"hash": _digest(address), "body": packed if smaller else content, "packed": int(smaller)}
+        execute(statement.sql, statement.bind(values))
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def _read(self, clause: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        self._connected()
+        try:
+            with self._engine.connect() as connection:
+                return connection.execute(clause).all()
+        except sa.exc.SQLAlchemyError as error:
+            raise CorruptLog(f"cannot read the store {self.url}: {_reason(error)}") from error
+
+    def _read_head(self, number: int) -> Head:
+        row = self._read(sa.select(run.c.head_seq, run.c.head_hash).where(run.c.number == number))[0]
+        return Head(row.head_seq, row.head_hash)
+
+    def _read_rows(self, number: int, after: int, until: int | None) -> Iterator[StoredEvent]:
+        first = number << SEQ_BITS
+        last = first | (SEQ_MASK if until is None else until)
+        key = first + after  # a key before the run's own is the last of the run before: never > last
+        while True:
+            page = self._read(
+                sa.select(event)
+                .where(event.c.key > key, event.c.key <= last, event.c.key >= first)
+                .order_by(event.c.key)
+                .limit(PAGE)
+            )
+            for row in page:
+                yield self._stored(row)
+            if len(page) < PAGE:
+                return
+            key = page[-1].key
+
+    def _stored(self, row: sa.Row[Any]) -> StoredEvent:
+        return StoredEvent(
+            seq=row.key & SEQ_MASK,
+            round=row.round,
+            kind=row.kind,
+            version=row.version,
+            time=row.time,
+            within=row.within,
+            task=row.task,
+            body=row.body,
+            body_hash=PREFIX + row.body_hash.hex() if row.body_hash else "",
+            hash=PREFIX + row.hash.hex(),
+            conversations=self._addresses(row.conversations) if row.conversations else {},
+        )
+
+    def _addresses(self, text: str) -> dict[str, list[str]]:
+        """Turn a row's runs of message ids into content addresses."""
+        runs = json.loads(text)
+        wanted = {n for ids in runs.values() for first, count in ids for n in range(first, first + count)}
+        if len(self._message_addresses) > REMEMBERED:
+            self._message_addresses.clear()
+        missing = wanted - self._message_addresses.keys()
+        for chunk in _chunks(sorted(missing)):
+            for found in self._read(sa.select(message.c.id, message.c.hash).where(message.c.id.in_(chunk))):
+                self._message_addresses[found.id] = PREFIX + found.hash.hex()
+        known = self._message_addresses
+        return {
+            name: [known.get(n, "missing") for first, count in ids for n in range(first, first + count)]
+            for name, ids in runs.items()
+        }
+
+    def read_contents(self, addresses: Sequence[str]) -> Mapping[str, bytes]:
+        contents: dict[str, bytes] = {}
+        for table in (message, blob):
+            wanted = [_digest(address) for address in addresses if address not in contents]
+            for chunk in _chunks(wanted):
+                for found in self._read(sa.select(table).where(table.c.hash.in_(chunk))):
+                    contents[PREFIX + found.hash.hex()] = _unpacked(found)
+        for address in addresses:
+            if address not in contents:
+                raise CorruptLog(f"the content {address[:19]}… is missing from the store {self.url}")
+        return contents
+
+    def _list_runs(self) -> list[RunInfo]:
+        return [_info(row) for row in self._read(sa.select(run).order_by(run.c.number))]
+
+    def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
+        clause = sa.select(run).order_by(run.c.number.desc()).limit(1 if last else 6)
+        if number is not None:
+            clause = clause.where(run.c.number == number)
+        elif prefix is not None:
+            clause = clause.where(run.c.uid.startswith(prefix, autoescape=True))
+        return [_info(row) for row in self._read(clause)]
+
+
+def _ignoring(dialect: sa.Dialect, table: sa.Table) -> sa.ClauseElement:
+    """An insert that leaves a row that is there already as it is."""
+    insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
+    return insert(table).on_conflict_do_nothing(index_elements=["hash"])
+
+
+def _info(row: sa.Row[Any]) -> RunInfo:
+    return RunInfo(**row._mapping)
+
+
+def _digest(address: str) -> bytes:
+    return bytes.fromhex(address.removeprefix(PREFIX))
+
+
+def _unpacked(row: sa.Row[Any]) -> bytes:
+    try:
+        return bytes(zstandard.decompress(row.body)) if row.packed else bytes(row.body)
+    except (zstandard.ZstdError, TypeError):
+        return b""  # what was changed is no longer what its address says; verifying names it
+
+
+def _runs(ids: Sequence[int]) -> list[list[int]]:
+    """[5, 6, 7, 2] → [[5, 3], [2, 1]]."""
+    runs: list[list[int]] = []
+    for n in ids:
+        if runs and runs[-1][0] + runs[-1][1] == n:
+            runs[-1][1] += 1
+        else:
+            runs.append([n, 1])
+    return runs
+
+
+def _chunks(items: Sequence[Any], size: int = 500) -> Iterator[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "orig", None) or error).strip().splitlines()[0]

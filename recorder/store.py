@@ -1,0 +1,358 @@
+"""The event store: an append-only log per run, behind one small contract.
+
+`EventStore` does what every store does the same way: it names runs, encodes and redacts events, chains them,
+decodes and upcasts what is read, and verifies. A store of its own subclasses it and keeps rows: the methods that
+begin with an underscore. One contract test (`tests/store_contract.py`) holds for all of them.
+
+Appending is optimistic: the caller says which event it believes to be the last, and a store that finds another one
+refuses the whole append with `VersionConflict`. So a run's log never has a gap, a duplicate or a branch.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from pydantic import ValidationError
+
+from .errors import AgentReplayError, CorruptLog, RunNotFound
+from .event_codec import StoredEvent, decode_event, encode_event
+from .events import Event
+from .redaction import RedactionRules, Redactor
+from .values import loads
+from .verifying import Problem, verify_run
+
+FIRST: Final = -1
+"""The `expected_seq` of a run without events."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What a store knows of a run without reading its events.
+
+    Attributes:
+        number: local to this store; `id` is "run<number>".
+        uid: UUIDv7, the run's name everywhere.
+        status: running, completed, failed, cancelled or interrupted.
+        steps: rounds finished.
+        started, finished: microseconds since 1970, UTC; 0 and None when not yet.
+        parent: the uid of the run that started this one, for a child run.
+        fork_of, fork_seq: the uid of the run this one was forked from, and the last event they share.
+        head_seq, head_hash: the last event.
+    """
+
+    number: int
+    uid: str
+    agent: str = ""
+    status: str = "running"
+    steps: int = 0
+    started: int = 0
+    finished: int | None = None
+    origin: str = "recorded"
+    parent: str | None = None
+    fork_of: str | None = None
+    fork_seq: int | None = None
+    head_seq: int = FIRST
+    head_hash: str = ""
+
+    @property
+    def id(self) -> str:
+        """The run's alias in this store, such as "run42"."""
+        return f"run{self.number}"
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from start to finish, or None while it is not finished."""
+        return None if self.finished is None else (self.finished - self.started) / 1e6
+
+
+RunRef: TypeAlias = str | int | RunInfo
+"""A run by "run42", number, uid, a unique prefix of the uid, "@last", or as a RunInfo."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a run's log."""
+
+    seq: int
+    hash: str
+
+
+@dataclass(slots=True)
+class Summary:
+    """What an append changes of a RunInfo, other than its head."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Summary:
+        """Gather from events what `ls` shows."""
+        fields: dict[str, Any] = {}
+        for event in events:
+            kind = event.kind
+            if kind == "round.finished":
+                fields["steps"] = event.round
+            elif kind == "run.started":
+                fields.update(
+                    agent=event.data.agent, origin=event.data.origin, started=_microseconds(event), status="running"
+                )
+                if event.data.parent:
+                    fields["parent"] = event.data.parent.get("run")
+            elif kind == "run.forked":
+                fields.update(started=_microseconds(event), status="running")
+            elif kind == "run.suspended":
+                fields["status"] = "interrupted"
+            elif kind == "run.resumed":
+                fields.update(status="running", finished=None)
+            elif kind == "run.finished":
+                fields.update(status=event.data.status, finished=_microseconds(event))
+        return cls(fields)
+
+
+def _microseconds(event: Event) -> int:
+    return int(event.time.timestamp() * 1_000_000)
+
+
+def new_uid(now: float | None = None) -> str:
+    """A UUIDv7 (RFC 9562): sortable by its first 48 bits, the time in milliseconds."""
+    import secrets
+    from uuid import UUID
+
+    milliseconds = int((time.time() if now is None else now) * 1000)
+    value = (milliseconds & (1 << 48) - 1) << 80 | secrets.randbits(80)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(UUID(int=value))
+
+
+class EventStore(ABC):
+    """An append-only log per run.
+
+    Args:
+        rules: what to redact; the default rules unless given. The key of the redaction tokens belongs to the store.
+    """
+
+    url: str
+
+    def __init__(self, rules: RedactionRules | None = None) -> None:
+        self._rules = rules or RedactionRules()
+        self._redactor: Redactor | None = None
+        self._heads: dict[int, Head] = {}
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    @property
+    def redactor(self) -> Redactor:
+        """Redacts with this store's key, so that a secret has one token in all its runs."""
+        if self._redactor is None:
+            self._redactor = Redactor(self._redaction_key(), self._rules)
+        return self._redactor
+
+    def create_run(
+        self,
+        agent: str,
+        *,
+        uid: str | None = None,
+        parent: str | None = None,
+        fork_of: str | None = None,
+        fork_seq: int | None = None,
+    ) -> RunInfo:
+        """Make room for a new run and give it the next number; it has no events yet.
+
+        Raises:
+            StoreError: the store cannot be written, or has a run of that uid.
+        """
+        head = Head(FIRST, "")
+        if fork_of is not None and fork_seq is not None:
+            shared = next(iter(self.rows(fork_of, after=fork_seq - 1, until=fork_seq)), None)
+            if shared is None:
+                raise RunNotFound(f"cannot fork {fork_of} at event {fork_seq}: it has no such event")
+            head = Head(fork_seq, shared.hash)
+        run = RunInfo(
+            number=0,
+            uid=uid or new_uid(),
+            agent=agent,
+            started=int(time.time() * 1_000_000),
+            parent=parent,
+            fork_of=fork_of,
+            fork_seq=fork_seq,
+            head_seq=head.seq,
+            head_hash=head.hash,
+        )
+        run = replace(run, number=self._insert_run(run))
+        self._heads[run.number] = head
+        return run
+
+    def append(self, run: RunRef, expected_seq: int, events: Sequence[Event]) -> Head:
+        """Append events to a run, all or none, and commit before returning.
+
+        Args:
+            run: the run.
+            expected_seq: seq of the event that the caller believes to be the last, -1 for none. The events' own
+                seqs must follow it without a gap.
+            events: at least one event. Their values are encoded and redacted now.
+
+        Returns:
+            The new end of the log.
+
+        Raises:
+            VersionConflict: the log ends elsewhere; nothing was written.
+            StoreError: the store could not be written; nothing was written.
+        """
+        info = run if isinstance(run, RunInfo) else self.run(run)
+        redactor = self.redactor
+        rows = [encode_event(event, redactor) for event in events]
+        for offset, row in enumerate(rows, expected_seq + 1):
+            if row.seq != offset:
+                raise ValueError(f"event {row.seq} cannot follow event {offset - 1}: seqs are gapless")
+        return self.append_rows(info, expected_seq, rows, Summary.of(events))
+
+    def append_rows(self, info: RunInfo, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> Head:
+        """Append encoded events; see `append`. Their hashes are set here."""
+        head = self._heads.get(info.number)
+        if head is None or head.seq != expected_seq:
+            head = self._read_head(info.number)
+        previous = head.hash
+        for row in rows:
+            row.hash = previous = row.chained(previous, info.uid)
+        try:
+            self._write(info.number, expected_seq, rows, summary)
+        except BaseException:
+            self._heads.pop(info.number, None)
+            raise
+        head = self._heads[info.number] = Head(rows[-1].seq, previous)
+        return head
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def runs(self) -> list[RunInfo]:
+        """Every run, oldest first."""
+        return self._list_runs()
+
+    def run(self, name: RunRef) -> RunInfo:
+        """The run of that name: "run42", 42, "42", a uid, a unique prefix of one (4 characters or more), or "@last".
+
+        Raises:
+            RunNotFound: there is none, or the prefix fits several.
+        """
+        if isinstance(name, RunInfo):
+            return name
+        text = str(name).strip()
+        number = text.removeprefix("run")
+        if number.isascii() and number.isdigit() and len(number) < 10:
+            found = self._find_runs(number=int(number))
+        elif text == "@last":
+            found = self._find_runs(last=True)
+        elif len(text) >= 4:
+            found = self._find_runs(prefix=text.lower())
+        else:
+            found = []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(f"{run.id} ({run.uid})" for run in found[:5])
+            raise RunNotFound(f'"{text}" fits several runs: {names}. Give more of the uid.')
+        raise RunNotFound(f'no run "{text}" in {self.url}. {self._known_runs()}')
+
+    def _known_runs(self) -> str:
+        last = self._find_runs(last=True)
+        return f"Its last run is {last[0].id}; `agentreplay ls` lists all." if last else "It holds no runs yet."
+
+    def rows(self, run: RunRef, after: int = FIRST, until: int | None = None) -> Iterator[StoredEvent]:
+        """The stored events with `after` < seq <= `until`, in order; those that a fork shares included."""
+        info = self.run(run)
+        if info.fork_of is not None and info.fork_seq is not None and after < info.fork_seq:
+            shared = info.fork_seq if until is None else min(until, info.fork_seq)
+            yield from self.rows(info.fork_of, after, shared)
+            after = info.fork_seq
+        if until is None or after < until:
+            yield from self._read_rows(info.number, after, until)
+
+    def events(self, run: RunRef, after: int = FIRST, until: int | None = None) -> Iterator[Event]:
+        """The events with `after` < seq <= `until`, in order, in today's shape; values in stored form.
+
+        Raises:
+            CorruptLog: a stored event cannot be read.
+        """
+        info = self.run(run)
+        for row in self.rows(info, after, until):
+            yield self.decode(info, row)
+
+    def decode(self, info: RunInfo, row: StoredEvent) -> Event:
+        """Read one stored event; see `events`."""
+        try:
+            return decode_event(row, self._conversation, self._blob)
+        except AgentReplayError:
+            raise
+        except (ValidationError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise CorruptLog(
+                f"{info.id}, event {row.seq} ({row.kind}): its stored data cannot be read ({type(error).__name__}). "
+                f"`agentreplay verify {info.id}` shows what is damaged.",
+                run=info.id,
+                seq=row.seq,
+            ) from error
+
+    def _conversation(self, row: StoredEvent, name: str) -> list[Any]:
+        addresses = row.conversations[name]
+        contents = self.read_contents(addresses)
+        parsed: dict[str, Any] = {}
+        for address in addresses:
+            if address not in parsed:
+                parsed[address] = loads(contents[address])
+        return [parsed[address] for address in addresses]
+
+    def _blob(self, address: str) -> bytes:
+        return self.read_contents([address])[address]
+
+    def verify(self, run: RunRef | None = None) -> list[Problem]:
+        """Check the chain, the head, and every body, message and blob of a run, or of all runs.
+
+        Works on the stored bytes alone. An empty list means that nothing was changed, lost or cut off.
+        """
+        infos = self.runs() if run is None else [self.run(run)]
+        return [problem for info in infos for problem in verify_run(self, info)]
+
+    # -- what a store implements ------------------------------------------------------------------------
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the store holds open. A closed store may not be used."""
+
+    @abstractmethod
+    def _redaction_key(self) -> bytes:
+        """The 32 random bytes that this store was made with."""
+
+    @abstractmethod
+    def _insert_run(self, run: RunInfo) -> int:
+        """Keep a new run; return its number, the next one."""
+
+    @abstractmethod
+    def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
+        """Write rows, their messages and blobs, the head and the summary, in one transaction."""
+
+    @abstractmethod
+    def _read_head(self, number: int) -> Head:
+        """The end of the run's log, as committed."""
+
+    @abstractmethod
+    def _read_rows(self, number: int, after: int, until: int | None) -> Iterator[StoredEvent]:
+        """The run's own rows, in order of seq."""
+
+    @abstractmethod
+    def read_contents(self, addresses: Sequence[str]) -> Mapping[str, bytes]:
+        """The stored bytes of messages and blobs by content address.
+
+        Raises:
+            CorruptLog: one of them is missing.
+        """
+
+    @abstractmethod
+    def _list_runs(self) -> list[RunInfo]:
+        """Every run by number."""
+
+    @abstractmethod
+    def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
+        """The runs of that number or uid prefix (at most 6), or the last one."""

@@ -1,0 +1,109 @@
+"""Verification: re-derive the chain of a run from its stored bytes and compare.
+
+Every event hash covers the one before it, so a changed byte is found at its event, and the first event whose hash
+does not follow is named. The head is written with every append, so a cut-off tail is visible. Messages and blobs are
+checked against their content addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .errors import AgentReplayError
+from .event_codec import StoredEvent, addresses_in, digest_of
+from .hashes import content_address
+from .values import loads
+
+if TYPE_CHECKING:
+    from .store import EventStore, RunInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that verification found; `seq` is None where no single event is to blame."""
+
+    run: str
+    seq: int | None
+    what: str
+
+
+def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
+    """Yield every problem of a run; see `EventStore.verify`."""
+    expected, previous, uid = 0, "", info.uid
+    owners = _owners(store, info)
+    rows = store.rows(info)
+    sound: set[str] = set()
+    while True:
+        try:
+            row = next(rows, None)
+        except AgentReplayError as error:
+            yield Problem(info.id, None, f"the log cannot be read past event {expected - 1}: {error}")
+            return
+        if row is None:
+            break
+        if row.seq != expected:
+            yield Problem(info.id, expected, _gap(expected, row.seq))
+        uid = next((owner for last, owner in owners if row.seq <= last), info.uid)
+        if _chained(row, previous, uid) != row.hash:
+            yield Problem(info.id, row.seq, f"{row.kind}: the event was changed: its hash does not follow")
+        yield from _contents(store, info, row, sound)
+        expected, previous = row.seq + 1, row.hash
+    if expected - 1 != info.head_seq:
+        if expected - 1 < info.head_seq:
+            what = f"the tail was cut off: the log was written to event {info.head_seq}, but ends at {expected - 1}"
+        else:
+            what = f"the log goes on after its head, event {info.head_seq}, to event {expected - 1}"
+        yield Problem(info.id, expected, what)
+    elif previous != info.head_hash:
+        yield Problem(info.id, info.head_seq, "the last event is not the one that the head names")
+
+
+def _gap(expected: int, found: int) -> str:
+    if found < expected:
+        return f"event {found} stands where event {expected} belongs"
+    missing = (
+        f"event {expected} is missing" if found == expected + 1 else f"events {expected} to {found - 1} are missing"
+    )
+    return missing
+
+
+def _chained(row: StoredEvent, previous: str, uid: str) -> str | None:
+    try:
+        return row.chained(previous, uid)
+    except (TypeError, ValueError, UnicodeError):
+        return None  # a field of the wrong type cannot have been written by us
+
+
+def _owners(store: EventStore, info: RunInfo) -> list[tuple[int, str]]:
+    """(last shared seq, uid of the run that wrote up to it), for the runs that a fork shares events with."""
+    owners: list[tuple[int, str]] = []
+    while info.fork_of is not None and info.fork_seq is not None:
+        owners.append((info.fork_seq, info.fork_of))
+        info = store.run(info.fork_of)
+    return sorted(owners)
+
+
+def _contents(store: EventStore, info: RunInfo, row: StoredEvent, sound: set[str]) -> Iterator[Problem]:
+    """Check the messages and blobs that a row refers to, but for those already found `sound`."""
+    if row.body is None or b'"$type"' not in row.body:
+        return
+    try:
+        conversations, blobs = addresses_in(loads(row.body))
+    except (ValueError, TypeError, KeyError):
+        yield Problem(info.id, row.seq, f"{row.kind}: the stored body is not what agentreplay writes")
+        return
+    for name, digest in conversations.items():
+        if digest_of(row.conversations.get(name, [])) != digest:
+            yield Problem(info.id, row.seq, f"{row.kind}: the list of messages of `{name}` was changed")
+    wanted = {*blobs, *(address for addresses in row.conversations.values() for address in addresses)}
+    try:
+        contents = store.read_contents(sorted(wanted - sound))
+    except AgentReplayError as error:
+        yield Problem(info.id, row.seq, f"{row.kind}: {error}")
+        return
+    for address, content in contents.items():
+        sound.add(address)
+        if content_address(content) != address:
+            yield Problem(info.id, row.seq, f"{row.kind}: the content {address[:19]}… was changed")
