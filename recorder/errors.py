@@ -92,3 +92,7 @@ class RoundLimitReached(AgentReplayError):
 
 class UnregisteredType(UserWarning):
     """A value's type is not registered, so its plain data is handed out instead."""
+
+
+class UnreadableValue(UserWarning):
+    """A stored value is damaged, or newer than this version; it is handed out as it is stored."""

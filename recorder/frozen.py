@@ -1,0 +1,177 @@
+"""Containers that look like dict and list and refuse to be changed.
+
+The payload an agent sees is a view of recorded state. Were it changed in place, the log would
+no longer explain it; so every mutator raises `PayloadFrozen`, whose message names
+`context.change`. Everything that only reads works as on any dict or list, `json.dumps` and
+`isinstance` included. `.copy()` and the `copy` and `pickle` modules give ordinary containers,
+which are the caller's own.
+
+`freeze` puts such a view over a tree. A subtree that is the same object as last time gives the
+same view as last time, so a view of the next state costs the path of the change.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from .errors import PayloadFrozen
+from .hashes import SubtreeCache
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    raise PayloadFrozen(
+        "the payload cannot be changed in place; use context.change(update={…}) (or new=, replace=, remove=, "
+        "patch=, merge=, payload=), or change a copy: copy.deepcopy(context.payload)"
+    )
+
+
+class FrozenDict(dict[Any, Any]):
+    """A dict whose mutators raise `PayloadFrozen`; equal to, and read like, the dict it was made from.
+
+    `.copy()` and `copy.copy` give a plain dict over the same values, `copy.deepcopy` and `pickle` plain
+    containers all the way down.
+    """
+
+    __slots__ = ("_made",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if getattr(self, "_made", False):
+            _refuse(self)
+        super().__init__(*args, **kwargs)
+        self._made = True
+
+    def copy(self) -> dict[Any, Any]:
+        """Return a plain dict with the same values."""
+        return dict(self)
+
+    @classmethod
+    def fromkeys(cls, iterable: Iterable[Any], value: Any = None, /) -> dict[Any, Any]:
+        """Return a plain dict, as `dict.fromkeys` does."""
+        return dict.fromkeys(iterable, value)
+
+    def __copy__(self) -> dict[Any, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        memo[id(self)] = made
+        for key, value in self.items():
+            made[copy.deepcopy(key, memo)] = copy.deepcopy(value, memo)
+        return made
+
+    def __reduce_ex__(self, protocol: Any, /) -> tuple[Any, ...]:
+        return dict, (), None, None, iter(self.items())
+
+    __setitem__ = _refuse
+    __delitem__ = _refuse
+    __ior__ = _refuse
+    clear = _refuse
+    pop = _refuse
+    popitem = _refuse
+    setdefault = _refuse
+    update = _refuse
+
+
+class FrozenList(list[Any]):
+    """A list whose mutators raise `PayloadFrozen`; equal to, and read like, the list it was made from.
+
+    Slices, `+`, `*`, `.copy()` and `copy.copy` give a plain list over the same items, `copy.deepcopy` and
+    `pickle` plain containers all the way down.
+    """
+
+    __slots__ = ("_made",)
+
+    def __init__(self, iterable: Iterable[Any] = (), /) -> None:
+        if getattr(self, "_made", False):
+            _refuse(self)
+        super().__init__(iterable)
+        self._made = True
+
+    def copy(self) -> list[Any]:
+        """Return a plain list with the same items."""
+        return list(self)
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        made: list[Any] = []
+        memo[id(self)] = made
+        made.extend(copy.deepcopy(item, memo) for item in self)
+        return made
+
+    def __reduce_ex__(self, protocol: Any, /) -> tuple[Any, ...]:
+        return list, (), None, iter(self)
+
+    __setitem__ = _refuse
+    __delitem__ = _refuse
+    __iadd__ = _refuse
+    __imul__ = _refuse
+    append = _refuse
+    clear = _refuse
+    extend = _refuse
+    insert = _refuse
+    pop = _refuse
+    remove = _refuse
+    reverse = _refuse
+    sort = _refuse
+
+
+def freeze(tree: Any, cache: SubtreeCache | None = None) -> Any:
+    """Return a read-only view of `tree`: dicts and lists replaced, everything else the same object.
+
+    With a `cache` kept from one state to the next, unchanged subtrees (the same objects) give the same view. The tree
+    must not be changed in place while a view of it is in use. Where a tree contains itself, the inner occurrence
+    stays as it is.
+    """
+    if type(tree) is not dict and type(tree) is not list:
+        return tree
+    memory = SubtreeCache() if cache is None else cache
+    view = memory.get(tree)
+    if view is None:
+        view = _freeze(tree, memory)
+        memory.settle(tree)
+    return view
+
+
+class Freezer:
+    """Freezes one state after the other, so that what they share is frozen once."""
+
+    def __init__(self) -> None:
+        self._cache = SubtreeCache()
+
+    def freeze(self, tree: Any) -> Any:
+        """Return a read-only view of `tree`, as the function `freeze` does."""
+        return freeze(tree, self._cache)
+
+
+def _freeze(root: Any, memory: SubtreeCache) -> Any:
+    views = memory.values
+    within: set[int] = set()
+    todo = [root]
+    while todo:
+        node = todo[-1]
+        if id(node) in views:
+            todo.pop()
+            continue
+        if id(node) not in within:
+            within.add(id(node))
+            inner = node.values() if type(node) is dict else node
+            unknown = [
+                item
+                for item in inner
+                if (type(item) is dict or type(item) is list) and id(item) not in views and id(item) not in within
+            ]
+            if unknown:
+                todo.extend(unknown)
+                continue
+        # Whatever else has an entry under its id is a container, so scalars and other values stay as they are.
+        if type(node) is dict:
+            memory.put(node, FrozenDict({key: views.get(id(item), item) for key, item in node.items()}))
+        else:
+            memory.put(node, FrozenList([views.get(id(item), item) for item in node]))
+        within.discard(id(node))
+        todo.pop()
+    return views[id(root)]
