@@ -1,0 +1,108 @@
+"""The JSON Patch that turns one tree into another.
+
+Subtrees that are the same object in both are skipped, so the difference of neighbouring states costs what changed.
+In a list, what is the same at both ends is set aside; what is left in between is aligned by the items that occur in
+both, and items that do not are compared pair by pair.
+
+The result is exact as to types (1, 1.0 and true differ; null differs from nothing) and says nothing of the order of
+keys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from difflib import SequenceMatcher
+from typing import Any, Final, TypeAlias
+
+from jsonpointer import escape
+
+from .trees import is_array, is_object, same
+
+Change: TypeAlias = dict[str, Any]
+
+_MOST_CELLS: Final = 4_000_000
+_MOST_PAIRS: Final = 100_000
+"""The product of two lists' lengths, and the number of pairs of equal items, up to which lists are aligned. Beyond
+them aligning would take seconds, and the lists are compared by position."""
+
+
+def difference(old: Any, new: Any) -> list[Change]:
+    """Return the operations (RFC 6902: add, remove, replace) that turn `old` into `new`.
+
+    Values in them are subtrees of `new`, shared. Empty when the two are the same.
+    """
+    return list(_changes(old, new, ""))
+
+
+def _changes(old: Any, new: Any, path: str) -> Iterator[Change]:
+    if old is new:
+        return
+    if is_object(old) and is_object(new):
+        yield from _object_changes(old, new, path)
+    elif is_array(old) and is_array(new):
+        yield from _array_changes(old, new, path)
+    elif not same(old, new):
+        yield {"op": "replace", "path": path, "value": new}
+
+
+def _object_changes(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Change]:
+    for key in old:
+        if key not in new:
+            yield {"op": "remove", "path": f"{path}/{escape(key)}"}
+    for key, value in new.items():
+        if key not in old:
+            yield {"op": "add", "path": f"{path}/{escape(key)}", "value": value}
+        elif old[key] is not value:
+            yield from _changes(old[key], value, f"{path}/{escape(key)}")
+
+
+def _array_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Change]:
+    start, shorter = 0, min(len(old), len(new))
+    while start < shorter and same(old[start], new[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and same(old[-1 - end], new[-1 - end]):
+        end += 1
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+    at = start
+    for first, last, from_, to in _blocks(before, after):
+        paired = min(last - first, to - from_)
+        for old_item, new_item in zip(before[first : first + paired], after[from_ : from_ + paired], strict=True):
+            if is_object(old_item) and is_object(new_item) and old_item.keys().isdisjoint(new_item):
+                yield {"op": "replace", "path": f"{path}/{at}", "value": new_item}
+            else:
+                yield from _changes(old_item, new_item, f"{path}/{at}")
+            at += 1
+        for _ in range(last - first - paired):
+            yield {"op": "remove", "path": f"{path}/{at}"}
+        for value in after[from_ + paired : to]:
+            yield {"op": "add", "path": f"{path}/{at}", "value": value}
+            at += 1
+
+
+def _blocks(before: list[Any], after: list[Any]) -> list[tuple[int, int, int, int]]:
+    """Blocks that cover both lists: items first to last of one stand for items from_ to to of the other."""
+    whole = [(0, len(before), 0, len(after))]
+    if not before or not after or len(before) == len(after) == 1 or len(before) * len(after) > _MOST_CELLS:
+        return whole
+    left, right = list(map(_key, before)), list(map(_key, after))
+    counts = Counter(right)
+    if sum(counts[key] for key in left) > _MOST_PAIRS:
+        return whole
+    return [block[1:] for block in SequenceMatcher(None, left, right, autojunk=False).get_opcodes()]
+
+
+def _key(value: Any) -> Hashable:
+    """Something to hash and compare in place of a tree, exact as to types."""
+    if is_array(value):
+        return list, tuple(map(_key, value))
+    if type(value) is float:
+        return float, repr(value)
+    if isinstance(value, dict):
+        return dict, frozenset((key, _key(below)) for key, below in value.items())
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), repr(value)
+    return type(value), value

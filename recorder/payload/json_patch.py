@@ -1,0 +1,225 @@
+"""JSON Patch (RFC 6902) on shared trees.
+
+A patch is applied whole or refused whole. Containers on the path of an operation are copied once per patch, everything
+else stays shared with the payload, so a patch costs its paths and not the payload. `test` compares types too: 1, 1.0
+and true are three values. A tag (see `trees`) is one value; no path leads into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jsonpointer import JsonPointer, JsonPointerException
+
+from ..errors import ChangeRefused
+from .blocking import enforce
+from .property_paths import index_of
+from .result import ChangeResult, Options
+from .trees import is_array, is_container, is_object, same
+
+
+def apply_json_patch(payload: Any, request: Any, options: Options) -> ChangeResult:
+    """Apply a list of operations; see `apply_change`. Counts: a move is a deletion and an addition; a test is none."""
+    patch = apply_operations(payload, request)
+    applied = {"additions": patch.additions, "updates": patch.updates, "deletions": patch.deletions}
+    return enforce(payload, ChangeResult(patch.root, applied, applied_request=request), options)
+
+
+def apply_operations(payload: Any, operations: Any) -> Patched:
+    """Apply a list of operations, or raise ChangeRefused."""
+    if not isinstance(operations, list | tuple):
+        raise ChangeRefused(
+            f"json-patch: a patch is a list of operations, not {type(operations).__name__}. Nothing was changed."
+        )
+    patch = Patched(payload)
+    for number, operation in enumerate(operations):
+        try:
+            patch.apply(operation)
+        except _Impossible as reason:
+            raise ChangeRefused(
+                f"json-patch: operation {number} ({_describe(operation)}): {reason}. Nothing was changed."
+            ) from None
+    return patch
+
+
+def _describe(operation: Any) -> str:
+    if not isinstance(operation, dict):
+        return repr(operation)
+    named = [f"{operation.get('op')!s} {operation.get('path')!r}"]
+    if "from" in operation:
+        named.append(f"from {operation['from']!r}")
+    return " ".join(named)
+
+
+class _Impossible(Exception):
+    """Why an operation cannot be carried out."""
+
+
+@dataclass(slots=True)
+class Patched:
+    """A tree while operations are applied to it; `root` is the tree, and the counts say what was done so far."""
+
+    root: Any
+    additions: int = 0
+    updates: int = 0
+    deletions: int = 0
+    _owned: dict[int, Any] = field(default_factory=dict)
+
+    def apply(self, operation: Any) -> None:
+        """Carry out one operation."""
+        if not isinstance(operation, dict):
+            raise _Impossible("an operation is an object")
+        name = operation.get("op")
+        carry_out = _CARRY_OUT.get(name) if isinstance(name, str) else None
+        if carry_out is None:
+            raise _Impossible(f"there is no such operation; there are {', '.join(_CARRY_OUT)}")
+        carry_out(self, operation)
+
+    def _add(self, operation: dict[str, Any]) -> None:
+        self._put(_keys(operation, "path"), _value(operation))
+
+    def _remove(self, operation: dict[str, Any]) -> None:
+        self._take(_keys(operation, "path"))
+
+    def _replace(self, operation: dict[str, Any]) -> None:
+        keys, value = _keys(operation, "path"), _value(operation)
+        self._find(keys)
+        if keys:
+            container = self._own_to(keys[:-1])
+            container[_place(container, keys[-1])] = value
+        else:
+            self.root = value
+        self.updates += 1
+
+    def _move(self, operation: dict[str, Any]) -> None:
+        source, target = _keys(operation, "from"), _keys(operation, "path")
+        if len(source) < len(target) and target[: len(source)] == source:
+            raise _Impossible("a value cannot be moved into itself")
+        value = self._find(source)
+        if source != target:
+            self._take(source)
+            self._put(target, value)
+
+    def _copy(self, operation: dict[str, Any]) -> None:
+        value = self._find(_keys(operation, "from"))
+        self._owned.clear()  # what is copied is in two places now, and may no longer be written to in either
+        self._put(_keys(operation, "path"), value)
+
+    def _test(self, operation: dict[str, Any]) -> None:
+        found, expected = self._find(_keys(operation, "path")), _value(operation)
+        if not same(found, expected):
+            raise _Impossible(f"expected {_shown(expected)}, found {_shown(found)}")
+
+    def _find(self, keys: list[str]) -> Any:
+        value = self.root
+        for depth, key in enumerate(keys):
+            value = value[_existing(value, key, keys[:depth])]
+        return value
+
+    def _put(self, keys: list[str], value: Any) -> None:
+        if not keys:
+            self.root = value
+            self.updates += 1
+            return
+        self._find(keys[:-1])
+        container, key = self._own_to(keys[:-1]), keys[-1]
+        if is_array(container):
+            index = len(container) if key == "-" else index_of(key)
+            if index is None or index > len(container):
+                raise _Impossible(
+                    f"{key!r} is no place in the array {_path(keys[:-1])}, which has {len(container)} items"
+                )
+            container.insert(index, value)
+            self.additions += 1
+        elif is_object(container):
+            self.updates += key in container
+            self.additions += key not in container
+            container[key] = value
+        else:
+            raise _Impossible(f"{_path(keys[:-1])} is {_kind(container)}, which has nothing below it")
+
+    def _take(self, keys: list[str]) -> None:
+        if not keys:
+            raise _Impossible("the payload as a whole cannot be removed; replace it")
+        self._find(keys)
+        container = self._own_to(keys[:-1])
+        del container[_place(container, keys[-1])]
+        self.deletions += 1
+
+    def _own_to(self, keys: list[str]) -> Any:
+        """The container at a path that is known to exist, copied, with all above it, unless that was done before."""
+        node = self.root = self._own(self.root)
+        for key in keys:
+            place = _place(node, key)
+            below = node[place] = self._own(node[place])
+            node = below
+        return node
+
+    def _own(self, node: Any) -> Any:
+        if id(node) in self._owned or not is_container(node):
+            return node
+        made: Any = list(node) if is_array(node) else dict(node)
+        self._owned[id(made)] = made  # the reference keeps the id from being used again
+        return made
+
+
+_CARRY_OUT: Final[dict[str, Callable[[Patched, dict[str, Any]], None]]] = {
+    "add": Patched._add,
+    "remove": Patched._remove,
+    "replace": Patched._replace,
+    "move": Patched._move,
+    "copy": Patched._copy,
+    "test": Patched._test,
+}
+
+
+def _keys(operation: dict[str, Any], member: str) -> list[str]:
+    path = operation.get(member)
+    if not isinstance(path, str):
+        raise _Impossible(f"{member!r} must be a JSON Pointer, found {_shown(path)}")
+    try:
+        return list(JsonPointer(path).parts)
+    except JsonPointerException as error:
+        raise _Impossible(f"{path!r} is no JSON Pointer: {error}") from None
+
+
+def _value(operation: dict[str, Any]) -> Any:
+    if "value" not in operation:
+        raise _Impossible("'value' is missing")
+    return operation["value"]
+
+
+def _place(container: Any, key: str) -> Any:
+    return int(key) if is_array(container) else key
+
+
+def _existing(container: Any, key: str, above: list[str]) -> str | int:
+    if is_object(container):
+        if key in container:
+            return key
+        raise _Impossible(f"there is no {key!r} in {_path(above)}")
+    if is_array(container):
+        index = index_of(key)
+        if index is not None and index < len(container):
+            return index
+        raise _Impossible(f"there is no item {key!r} in the array {_path(above)}, which has {len(container)} items")
+    raise _Impossible(f"{_path(above)} is {_kind(container)}, which has nothing below it")
+
+
+def _path(keys: list[str]) -> str:
+    return repr(JsonPointer.from_parts(keys).path) if keys else "the payload"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return "one value"
+    return {type(None): "null", str: "a text", bool: "a boolean", int: "a number", float: "a number"}.get(
+        type(value), f"a {type(value).__name__}"
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

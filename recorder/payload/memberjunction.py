@@ -1,0 +1,424 @@
+"""The rules by which MemberJunction applies a change request.
+
+Every key that some section of the request names is handled once, in this order of precedence: a `replaceElements`
+entry puts its value in place of what is there; `removeElements` deletes; `newElements` adds a key that is missing;
+`updateElements` merges objects key by key and arrays by position, and overwrites anything else. A model that mixes up
+new and update is forgiven, with a warning. Array items of `newElements` are appended.
+
+What a section says about a place is found by the *joined path* of its keys, `a.b.0`, and so a few odd requests reach
+places one would not expect: `{"x.y": …}` is the key `x.y`, and what is below `y` in `x` as well. This module finds the
+same places without searching the payload for them: it goes only where some section has something, copies only the
+containers that change, and shares all others with the payload it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ..errors import ChangeRefused
+from .analyzer import analyze
+from .permissions import Operation, Permissions
+from .property_paths import get, index_of, is_falsy, item, own_keys, tokens, walk
+from .request import NEW, REMOVE, REPLACE, UPDATE, correct_stray_keys, is_delete
+from .result import ChangeResult, Options
+from .strict import StrictNotes
+from .trees import UNDEFINED, is_array, is_container, is_object
+
+
+def apply_memberjunction(payload: Any, request: Any, options: Options) -> ChangeResult:
+    """Apply a memberjunction request; see `apply_change`."""
+    if not is_object(request):
+        raise ChangeRefused(
+            f"a memberjunction request is an object with {NEW}, {UPDATE}, {REPLACE} or {REMOVE}; "
+            f"this is {type(request).__name__}. Nothing was changed."
+        )
+    corrected: dict[str, Any] = request
+    warnings: list[str] = []
+    if not options.ignore_stray_keys:
+        corrected, warnings = correct_stray_keys(request, payload, options.agent_name)
+    permissions = Permissions(options.allowed_paths) if options.allowed_paths is not None else None
+    notes = StrictNotes(permissions) if options.strict else None
+    if notes is not None:
+        notes.request(request, corrected)
+    work = _Application(permissions, notes, warnings)
+    result = work.node({} if is_falsy(payload) else payload, None, _Request.of(corrected))
+    feedback = False
+    if options.analyze:
+        findings = analyze(payload, result, touched=work.touched)
+        feedback = bool(findings)
+        warnings.extend(map(str, findings))
+    if notes is not None:
+        warnings.extend(notes.texts)
+    return ChangeResult(
+        result=result,
+        applied={"additions": work.additions, "updates": work.updates, "deletions": work.deletions},
+        warnings=warnings,
+        blocked_operations=work.blocked,
+        requires_feedback=feedback,
+        applied_request=corrected,
+    )
+
+
+def _join(path: str | None, key: str) -> str:
+    """The path of a key below a path. None is the empty path, which is not the path of the key ""."""
+    return key if path is None else f"{path}.{key}"
+
+
+def _is_plain(path: str | None) -> bool:
+    """Say whether whatever is looked up below a path is found below what is found at the path.
+
+    Brackets may span the dot between two keys, and an empty key reads as none; below these, every place is asked.
+    """
+    return path is None or not (
+        "[" in path or "]" in path or ".." in path or path == "" or path[0] == "." or path[-1] == "."
+    )
+
+
+def _is_significant(value: Any) -> bool:
+    """Say whether an item of an array in a request says anything: `{}` only holds a place."""
+    return value is not UNDEFINED and not (is_object(value) and not value)
+
+
+class _Section:
+    """One section of a request, asked by joined path."""
+
+    __slots__ = ("_dotted", "_root")
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        keys = root if is_object(root) else ()
+        self._dotted = [key for key in keys if "." in key or "[" in key]
+
+    def value(self, path: str) -> Any:
+        """What the section says about the key at a path, or UNDEFINED."""
+        return UNDEFINED if self._root is UNDEFINED else get(self._root, path)
+
+    def node(self, path: str | None) -> Any:
+        """What the section says about the container at a path, or UNDEFINED; with no path that is all of it."""
+        return self.value(path) if path else self._root
+
+    def below(self, path: str | None) -> Iterator[str]:
+        """The keys below a plain path, other than those of an object `node` returns, where the section may say more."""
+        found = walk(self._root, tokens(path)) if path else self._root
+        if is_array(found):
+            yield from (str(i) for i, value in enumerate(found) if value is not None and _is_significant(value))
+        elif type(found) is str:
+            yield from map(str, range(len(found)))
+        elif self._dotted and is_object(found):
+            yield from found
+        for key in self._dotted:
+            if path is None or key.startswith(f"{path}."):
+                yield from _beginnings(key if path is None else key[len(path) + 1 :])
+
+
+def _beginnings(path: str) -> Iterator[str]:
+    yield from (path[:i] for i, char in enumerate(path) if char == ".")
+    yield path
+
+
+_NOTHING: Final = _Section(UNDEFINED)
+
+
+class _Request:
+    """The four sections. `prefix` is the path, in the payload, of the item that the request is about, or None."""
+
+    __slots__ = ("new", "prefix", "remove", "replace", "update")
+
+    def __init__(
+        self,
+        *,
+        replace: _Section = _NOTHING,
+        remove: _Section = _NOTHING,
+        update: _Section = _NOTHING,
+        new: _Section = _NOTHING,
+        prefix: str | None = None,
+    ) -> None:
+        self.replace = replace
+        self.remove = remove
+        self.update = update
+        self.new = new
+        self.prefix = prefix
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> _Request:
+        def section(name: str) -> _Section:
+            return _Section(request[name]) if name in request else _NOTHING
+
+        return cls(replace=section(REPLACE), remove=section(REMOVE), update=section(UPDATE), new=section(NEW))
+
+    def without_new(self) -> _Request:
+        """The request for what is inside the items of an array: new items are appended, never merged into one."""
+        if self.new is _NOTHING:
+            return self
+        return _Request(replace=self.replace, remove=self.remove, update=self.update, prefix=self.prefix)
+
+    def full(self, path: str | None) -> str:
+        """The path in the payload."""
+        if self.prefix is None or path is None:
+            return self.prefix or path or ""
+        return f"{self.prefix}.{path}"
+
+    def nodes(self, path: str | None) -> dict[str, Any]:
+        """What the sections that change parts of a container say about the one at a path."""
+        return {REMOVE: self.remove.node(path), UPDATE: self.update.node(path), NEW: self.new.node(path)}
+
+    def keys(self, path: str | None) -> dict[str, None]:
+        """The keys of the object at a path that some section names, in the order in which they are handled."""
+        keys: dict[str, None] = {}
+        for section in (self.remove, self.update, self.new, self.replace):
+            node = section.node(path)
+            if is_object(node):
+                keys.update(dict.fromkeys(own_keys(node)))
+        return keys
+
+    def below(self, target: dict[str, Any], path: str | None, handled: dict[str, None]) -> list[str]:
+        """The other keys of the object at a path below which some section may say something."""
+        if not _is_plain(path):
+            return [key for key in own_keys(target) if key not in handled]
+        found = {key for section in self._sections() for key in section.below(path)}
+        text = "".join(target)
+        if "." in text or "[" in text or "]" in text or "" in target:
+            found.update(key for key in target if "." in key or not _is_plain(key))
+        found = {key for key in found if key in target and key not in handled}
+        return [key for key in own_keys(target) if key in found] if len(found) > 1 else list(found)
+
+    def items(self, target: list[Any], path: str | None) -> Iterable[int]:
+        """The indexes of the array at a path about which some section may say something."""
+        if not _is_plain(path):
+            return range(len(target))
+        found: set[int] = set()
+        for section in (self.remove, self.update):
+            found.update(_indexes(section.node(path)))
+        for section in self._sections():
+            found.update(index for key in section.below(path) if (index := index_of(key)) is not None)
+        return sorted(index for index in found if index < len(target))
+
+    def _sections(self) -> Iterator[_Section]:
+        return (section for section in (self.replace, self.remove, self.update, self.new) if section is not _NOTHING)
+
+
+def _indexes(node: Any) -> Iterator[int]:
+    if is_array(node):
+        yield from (i for i, value in enumerate(node) if _is_significant(value))
+    elif is_object(node):
+        yield from (index for key in node if (index := index_of(key)) is not None)
+    elif type(node) is str:
+        yield from range(len(node))
+
+
+class _Draft:
+    """An object that is copied when it is first written to."""
+
+    __slots__ = ("_keys", "value")
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        self.value = value
+        self._keys: dict[str, None] | None = None
+
+    def get(self, key: str) -> Any:
+        return self.value.get(key, UNDEFINED)
+
+    def set(self, key: str, value: Any) -> None:
+        if self.get(key) is not value:
+            self._write(key)[key] = value
+
+    def remove(self, key: str) -> None:
+        if key in self.value:
+            del self._write(key)[key]
+
+    def finish(self, touched: dict[int, tuple[Any, Any]]) -> dict[str, Any]:
+        if self._keys is not None:
+            touched[id(self.value)] = (self.value, self._keys)
+        return self.value
+
+    def _write(self, key: str) -> dict[str, Any]:
+        if self._keys is None:
+            self.value, self._keys = dict(self.value), {}
+        self._keys[key] = None
+        return self.value
+
+
+class _Application:
+    """One request being applied: the counts, warnings and blocked operations so far."""
+
+    def __init__(self, permissions: Permissions | None, notes: StrictNotes | None, warnings: list[str]) -> None:
+        self.additions = 0
+        self.updates = 0
+        self.deletions = 0
+        self.warnings = warnings
+        self.blocked: list[dict[str, Any]] = []
+        self.touched: dict[int, tuple[Any, Any]] = {}
+        self._permissions = permissions
+        self._notes = notes
+
+    def node(self, target: Any, path: str | None, request: _Request) -> Any:
+        """Apply what the request says at and below a path; returns the same object if that changes nothing."""
+        if is_array(target):
+            return self._array(target, path, request)
+        if is_object(target):
+            return self._object(target, path, request)
+        return target
+
+    def _object(self, target: dict[str, Any], path: str | None, request: _Request) -> Any:
+        draft = _Draft(target)
+        if self._notes is not None:
+            self._notes.object_shapes(request.full(path), request.nodes(path))
+        keys = request.keys(path)
+        for key in keys:
+            self._key(draft, key, _join(path, key), request)
+        self._delete_marked(draft, path, request)
+        for key in request.below(draft.value, path, keys):
+            draft.set(key, self.node(draft.value[key], _join(path, key), request))
+        return draft.finish(self.touched)
+
+    def _delete_marked(self, draft: _Draft, path: str | None, request: _Request) -> None:
+        """Delete the keys that `updateElements` marks. They were updated to the mark before, and counted."""
+        update = request.update.node(path)
+        if not is_object(update):
+            return
+        for key in [key for key, value in update.items() if is_delete(value) and key in draft.value]:
+            if self._notes is not None:
+                self._notes.unchecked("delete", request.full(_join(path, key)), None)
+            draft.remove(key)
+            self.deletions += 1
+
+    def _key(self, draft: _Draft, key: str, path: str, request: _Request) -> None:
+        replace = request.replace.value(path)
+        if replace is not UNDEFINED:
+            self._replace(draft, key, path, replace, request)
+            return
+        remove = request.remove.value(path)
+        if is_delete(remove):
+            if self._denied("delete", "delete", path, draft.get(key), UNDEFINED, request):
+                return
+            draft.remove(key)
+            self.deletions += 1
+        new, update, old = request.new.value(path), request.update.value(path), draft.get(key)
+        if old is UNDEFINED:
+            if new is not UNDEFINED:
+                self._add(draft, key, path, new, request)
+            elif update is not UNDEFINED and self._add(draft, key, path, update, request):
+                self.warnings.append(
+                    f"Auto-corrected: '{key}' was in updateElements but doesn't exist (treated as addition)"
+                )
+            return
+        misplaced = update is UNDEFINED and new is not UNDEFINED and not _is_merged(new, old)
+        wanted = new if misplaced else update
+        if wanted is not UNDEFINED:
+            self._update(draft, key, path, wanted, misplaced, request)
+        elif remove is not UNDEFINED or new is not UNDEFINED:
+            # Parts of it are to be removed, items appended, or keys added.
+            if self._notes is not None and new is None:
+                self._notes.null_ignored(request.full(path))
+            draft.set(key, self.node(old, path, request))
+
+    def _replace(self, draft: _Draft, key: str, path: str, value: Any, request: _Request) -> None:
+        old = draft.get(key)
+        operation: Operation = "add" if old is UNDEFINED else "update"
+        if self._denied("replace", operation, path, old, value, request):
+            return
+        if self._notes is not None:
+            others = {REMOVE: request.remove, UPDATE: request.update, NEW: request.new}
+            lost = [name for name, section in others.items() if section.value(path) is not UNDEFINED]
+            self._notes.replaced(request.full(path), old, value, lost)
+            self._notes.assigned(request.full(path), value)
+        self.deletions += old is not UNDEFINED
+        self.additions += 1
+        draft.set(key, value)
+
+    def _add(self, draft: _Draft, key: str, path: str, value: Any, request: _Request) -> bool:
+        if self._denied("add", "add", path, UNDEFINED, value, request):
+            return False
+        if self._notes is not None and not is_delete(request.update.value(path)):
+            self._notes.assigned(request.full(path), value)
+        draft.set(key, value)
+        self.additions += 1
+        return True
+
+    def _update(self, draft: _Draft, key: str, path: str, value: Any, misplaced: bool, request: _Request) -> None:
+        old = draft.get(key)
+        if self._denied("update", "update", path, old, value, request):
+            return
+        if is_container(value) and is_container(old):
+            draft.set(key, self.node(old, path, request))
+        else:
+            if self._notes is not None and (misplaced or not is_delete(value)):
+                self._notes.overwritten(request.full(path), old, value, misplaced)
+                self._notes.assigned(request.full(path), value)
+            draft.set(key, value)
+            self.updates += 1
+        if misplaced:
+            self.warnings.append(f"Auto-corrected: '{key}' was in newElements but already exists (treated as update)")
+
+    def _array(self, target: list[Any], path: str | None, request: _Request) -> Any:
+        remove, update, new = request.remove.node(path), request.update.node(path), request.new.node(path)
+        if self._notes is not None:
+            self._notes.array_shapes(request.full(path), len(target), request.nodes(path))
+        inner = request.without_new()
+        changed: dict[int, Any] = {}
+        deleted: set[int] = set()
+        for i in request.items(target, path):
+            wanted = item(update, i)
+            if is_delete(item(remove, i)) or is_delete(wanted):
+                if self._notes is not None:
+                    self._notes.unchecked("delete", request.full(_join(path, str(i))), request.full(path))
+                deleted.add(i)
+                continue
+            made = self._item(target[i], wanted, _join(path, str(i)), inner)
+            if made is not target[i]:
+                changed[i] = made
+        self.deletions += len(deleted)
+        appended = [value for value in update[len(target) :] if _is_significant(value)] if is_array(update) else []
+        appended += [value for value in new if _is_significant(value)] if is_array(new) else []
+        self.additions += len(appended)
+        if not (changed or deleted or appended):
+            return target
+        if self._notes is not None and appended:
+            self._notes.unchecked("add", request.full(_join(path, str(len(target)))), request.full(path))
+            for i, value in enumerate(appended, len(target) - len(deleted)):
+                self._notes.assigned(request.full(_join(path, str(i))), value)
+        if deleted:
+            return [changed.get(i, value) for i, value in enumerate(target) if i not in deleted] + appended
+        made = list(target)
+        for i, value in changed.items():
+            made[i] = value
+        self.touched[id(made)] = (made, changed)
+        made += appended
+        return made
+
+    def _item(self, old: Any, wanted: Any, path: str, request: _Request) -> Any:
+        if not _is_significant(wanted):
+            return self.node(old, path, request)
+        if self._notes is not None:
+            others = {REMOVE: request.remove.value(path), REPLACE: request.replace.value(path)}
+            self._notes.lost_beside_update(request.full(path), others)
+        if is_object(wanted) and is_object(old):
+            # A request of its own, so the paths in it, and those that permissions are asked for, begin at the item.
+            return self._object(old, None, _Request(update=_Section(wanted), prefix=request.full(path)))
+        if self._notes is not None:
+            self._notes.assigned(request.full(path), wanted)
+        self.updates += 1
+        return wanted
+
+    def _denied(self, verb: str, operation: Operation, path: str, old: Any, wanted: Any, request: _Request) -> bool:
+        if self._permissions is None:
+            return False
+        allowed = self._permissions.allows(path, operation)
+        if self._notes is not None:
+            self._notes.decided(operation, path, request.full(path), allowed, wanted)
+        if allowed:
+            return False
+        self.warnings.append(f"Operation denied: Cannot {verb} '{path}' - operation '{operation}' not allowed")
+        operation_denied: dict[str, Any] = {"path": path, "operation": operation}
+        if old is not UNDEFINED:
+            operation_denied["from"] = old
+        if wanted is not UNDEFINED:
+            operation_denied["to"] = wanted
+        self.blocked.append({**operation_denied, "reason": f"operation '{operation}' not allowed"})
+        return True
+
+
+def _is_merged(new: Any, old: Any) -> bool:
+    """Say whether a new value is merged into what is there: items appended, keys added. Null counts as an object."""
+    return (is_array(new) and is_array(old)) or ((new is None or is_object(new)) and is_object(old))

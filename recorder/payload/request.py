@@ -1,0 +1,169 @@
+"""The memberjunction form of a payload change request.
+
+A request is an object with up to four sections, each shaped like the payload as far as it says something:
+`newElements`, `updateElements`, `replaceElements` and `removeElements`; and `reasoning`, which is for people. In
+`removeElements` the text `__DELETE__` stands at what is to go.
+
+Models put payload data beside the sections now and then. `correct_stray_keys` moves it to where it was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jsonpointer import JsonPointer, JsonPointerException
+
+from ..errors import ChangeRefused, UsageError
+from .property_paths import index_of, own_keys, prop
+from .trees import UNDEFINED, is_array, is_container, is_object
+
+DELETE: Final = "__DELETE__"
+"""The text that stands for a deletion."""
+
+NEW: Final = "newElements"
+UPDATE: Final = "updateElements"
+REPLACE: Final = "replaceElements"
+REMOVE: Final = "removeElements"
+SECTIONS: Final = (NEW, UPDATE, REPLACE, REMOVE)
+REASONING: Final = "reasoning"
+
+_STRAY: Final = re.compile(r"[a-zA-Z]")
+
+
+def is_delete(value: Any) -> bool:
+    """Say whether the value is the text that stands for a deletion."""
+    return type(value) is str and value == DELETE
+
+
+def build_request(
+    new: Any = None,
+    update: Any = None,
+    replace: Any = None,
+    remove: Any = None,
+    reason: str | None = None,
+) -> dict[str, Any]:
+    """Make a request out of what a caller says in Python.
+
+    Args:
+        new: what to add, shaped like the payload; items of an array are appended.
+        update: what to change; objects are merged, arrays by position, where `{}` leaves an item as it is.
+        replace: what to put in place of what is there, as a whole.
+        remove: what to take away: a key, a JSON Pointer such as "/order/items/0", or a list of them; or an object
+            or list shaped like the payload with "__DELETE__" at what is to go.
+        reason: why, for people.
+
+    Returns:
+        The request, without what was not given.
+
+    Raises:
+        UsageError: `remove` is none of these, or a pointer in it is malformed.
+    """
+    request: dict[str, Any] = {}
+    given = {NEW: new, UPDATE: update, REPLACE: replace, REMOVE: None if remove is None else _removals(remove)}
+    for section, value in given.items():
+        if value is not None:
+            request[section] = value
+    if reason is not None:
+        request[REASONING] = reason
+    return request
+
+
+def _removals(remove: Any) -> Any:
+    if isinstance(remove, str):
+        remove = [remove]
+    if isinstance(remove, Mapping):
+        return remove
+    if not isinstance(remove, list | tuple | set | frozenset):
+        raise UsageError(
+            f"remove takes a key, a JSON Pointer, a list of them, or an object with {DELETE!r} at what is to go; "
+            f"not {type(remove).__name__}"
+        )
+    if not all(type(path) is str and path != DELETE for path in remove):
+        return remove
+    section: dict[str, Any] = {}
+    for path in remove:
+        keys = _keys_of(path) if path.startswith("/") else [path]
+        node = section
+        for key in keys[:-1]:
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                break  # the whole of it goes already
+        else:
+            node[keys[-1]] = DELETE
+    return section
+
+
+def _keys_of(path: str) -> list[str]:
+    try:
+        return list(JsonPointer(path).parts)
+    except JsonPointerException as error:
+        raise UsageError(f"remove: {path!r} is no JSON Pointer: {error}") from error
+
+
+def correct_stray_keys(
+    request: dict[str, Any], payload: Any, agent_name: str | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Move payload data that stands beside the sections into one of them.
+
+    A key goes to `updateElements` if the payload has it, else to `newElements`. What the section says already wins;
+    two objects are merged. Keys that do not begin with a letter are left alone.
+
+    Args:
+        request: is not changed.
+        payload: the payload that the request is for.
+        agent_name: for the warnings.
+
+    Returns:
+        The corrected request, the same object if there was nothing to correct; and a warning for each key.
+
+    Raises:
+        ChangeRefused: the section that a key belongs to is a scalar.
+    """
+    strays = [key for key in own_keys(request) if key not in (*SECTIONS, REASONING) and _STRAY.match(key)]
+    if not strays:
+        return request, []
+    corrected, warnings = dict(request), []
+    prefix = f"[PayloadManager:{agent_name}]" if agent_name else "[PayloadManager]"
+    for key in strays:
+        section = UPDATE if prop(payload, key) is not UNDEFINED and is_container(payload) else NEW
+        corrected[section] = _with_stray(corrected.get(section), key, corrected.pop(key), section)
+        warnings.append(f'{prefix} Auto-corrected stray key "{key}" in payloadChangeRequest — moved to {section}')
+    return corrected, warnings
+
+
+def _with_stray(section: Any, key: str, value: Any, name: str) -> Any:
+    if not section and not is_container(section):
+        return {key: value}
+    if is_array(section):
+        return section  # the original hangs the key onto the array, where nothing looks for it
+    if not is_object(section):
+        raise ChangeRefused(
+            f"the request has {key!r} beside its sections, which belongs to {name}; but {name} is {section!r}, "
+            "where an object was expected. Nothing was changed."
+        )
+    explicit = section.get(key, UNDEFINED)
+    if explicit is UNDEFINED:
+        return {**section, key: value}
+    if is_object(explicit) and is_object(value):
+        return {**section, key: _fill(explicit, value)}
+    return section
+
+
+def _fill(explicit: Any, stray: Any) -> Any:
+    """What was said explicitly, with its gaps filled from the stray value."""
+    if explicit is UNDEFINED:
+        return stray
+    if not (is_container(explicit) and is_container(stray)):
+        return explicit
+    filled: Any = list(explicit) if is_array(explicit) else dict(explicit)
+    for key in map(str, range(len(stray))) if is_array(stray) else own_keys(stray):
+        value = _fill(prop(filled, key), prop(stray, key))
+        index = index_of(key)
+        if is_object(filled):
+            filled[key] = value
+        elif index is not None:
+            filled.extend([None] * (index + 1 - len(filled)))
+            filled[index] = value
+    return filled
