@@ -15,7 +15,6 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from ..recorder.errors import AgentReplayError, CorruptLog
 from ..recorder.events import Event
-from ..recorder.hashes import comparison_hash
 from ..recorder.payload import apply_change
 from .state import ChildRun, OpenCall, OpenInterrupt, RunState
 
@@ -239,15 +238,20 @@ def _applied(state: RunState, event: Event) -> Any:
     data, payload = event.data, state.stored_payload
     request = data.request if data.applied_request is None else data.applied_request
     name, version = data.applier.get("name"), data.applier.get("version")
+    options = {key: data.options[key] for key in _FOLDED_OPTIONS if key in data.options}
     try:
         if request is not None or data.correction is None:
-            options = {key: data.options[key] for key in _FOLDED_OPTIONS if key in data.options}
             payload = apply_change(payload, request, name, version=version, analyze=False, **options).result
-        if data.correction is not None:
-            payload = apply_change(payload, data.correction, "json-patch").result
     except AgentReplayError as error:
-        _refuse(state, event, f"the change cannot be applied: {error}", "it was applied when recorded", error)
-    return payload
+        # A request in which a secret was redacted may not apply any more; then the correction says all that it did.
+        if data.correction is None:
+            _refuse(state, event, f"the change cannot be applied: {error}", "it was applied when recorded", error)
+    if data.correction is None:
+        return payload
+    try:
+        return apply_change(payload, data.correction, "json-patch").result
+    except AgentReplayError as error:
+        _refuse(state, event, f"the correction cannot be applied: {error}", "it was computed for this payload", error)
 
 
 def _same_payload(state: RunState, event: Event, expected: str) -> None:
@@ -258,7 +262,7 @@ def _same_payload(state: RunState, event: Event, expected: str) -> None:
 
 
 def _check_hash(state: RunState, event: Event, payload: Any, expected: str) -> None:
-    found = comparison_hash(payload, state.hashes)
+    found = state.memo.hash_of(payload)
     if found != expected:
         _refuse(state, event, f"the payload after it is {found}", f"the event says {expected}")
 

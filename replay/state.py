@@ -12,10 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from threading import Lock
 from typing import Any, Final
 
 from ..recorder.events import ErrorInfo
-from ..recorder.hashes import SubtreeCache
+from ..recorder.hashes import SubtreeCache, comparison_hash
 from .decoding import Decoder
 from .shared_list import SharedList
 
@@ -87,6 +88,25 @@ class ChildRun:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+class Memo:
+    """What the states of one fold have worked out, subtree by subtree. It is no part of a state's value.
+
+    States may be read, and folded on from, in several threads at once.
+    """
+
+    __slots__ = ("_hashes", "_lock", "decode")
+
+    def __init__(self) -> None:
+        self.decode = Decoder()
+        self._hashes = SubtreeCache()
+        self._lock = Lock()
+
+    def hash_of(self, stored: Any) -> str:
+        """The comparison hash of a tree in stored form; of a changed payload it costs the path of the change."""
+        with self._lock:
+            return comparison_hash(stored, self._hashes)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RunState:
     """The state of a run after one event.
@@ -109,6 +129,7 @@ class RunState:
         children: the runs that this run started, in order.
         cancelled_calls: ids of calls that were cancelled and have not ended since.
         usage: the usage of all model calls that returned, summed key by key.
+        memo: saves work; no part of the state's value.
         stored_…: values in stored form; the property of the same name without `stored_` decodes them.
     """
 
@@ -141,9 +162,7 @@ class RunState:
     children: SharedList[ChildRun] = field(default_factory=SharedList)
     usage: Mapping[str, Any] = field(default_factory=dict)
     cancelled_calls: frozenset[str] = frozenset()
-    # Memos: they save work, are shared by all states of one fold, and are no part of a state's value.
-    hashes: SubtreeCache = field(default_factory=SubtreeCache, repr=False, compare=False)
-    decoder: Decoder = field(default_factory=Decoder, repr=False, compare=False)
+    memo: Memo = field(default_factory=Memo, compare=False)
 
     @property
     def step(self) -> int:
@@ -153,57 +172,57 @@ class RunState:
     @property
     def payload(self) -> Any:
         """The payload."""
-        return self.decoder(self.stored_payload)
+        return self.memo.decode(self.stored_payload)
 
     @property
     def input(self) -> Any:
         """What the run was started with, beside the payload."""
-        return self.decoder(self.stored_input)
+        return self.memo.decode(self.stored_input)
 
     @property
     def params(self) -> Any:
         """The run's parameters, a dict."""
-        return self.decoder(self.stored_params)
+        return self.memo.decode(self.stored_params)
 
     @property
     def messages(self) -> list[Any]:
         """The conversation."""
-        return [self.decoder(message) for message in self.stored_messages]
+        return [self.memo.decode(message) for message in self.stored_messages]
 
     @property
     def scratchpad(self) -> Any:
         """The scratchpad, or None."""
-        return self.decoder(self.stored_scratchpad)
+        return self.memo.decode(self.stored_scratchpad)
 
     @property
     def memory(self) -> list[Any]:
         """What was written to memory, in order."""
-        return [self.decoder(write) for write in self.stored_memory]
+        return [self.memo.decode(write) for write in self.stored_memory]
 
     @property
     def skills(self) -> list[Any]:
         """The skills that were activated, in order."""
-        return [self.decoder(skill) for skill in self.stored_skills]
+        return [self.memo.decode(skill) for skill in self.stored_skills]
 
     @property
     def plan(self) -> Any:
         """The plan that was proposed last, or None."""
-        return self.decoder(self.stored_plan)
+        return self.memo.decode(self.stored_plan)
 
     @property
     def media(self) -> list[Any]:
         """The media that were promoted, in order."""
-        return [self.decoder(item) for item in self.stored_media]
+        return [self.memo.decode(item) for item in self.stored_media]
 
     @property
     def decision(self) -> Any:
         """The decision of the round, a NextStep in its camelCase form; None before there is one."""
-        return self.decoder(self.stored_decision)
+        return self.memo.decode(self.stored_decision)
 
     @property
     def value(self) -> Any:
         """The value the run completed with."""
-        return self.decoder(self.stored_value)
+        return self.memo.decode(self.stored_value)
 
     def to_json(self) -> dict[str, Any]:
         """The whole state as JSON data; values that are not plain JSON stand in their tagged form."""
@@ -259,8 +278,8 @@ class RunState:
         return f"<table><caption>{escape(title)}</caption>{body}</table>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The memos name objects by identity, which means nothing in a copy.
-        public = {name: getattr(self, name) for name in self.__slots__ if name not in ("hashes", "decoder")}
+        # A memo names objects by identity, which means nothing in a copy.
+        public = {name: getattr(self, name) for name in self.__slots__ if name != "memo"}
         return _restore, (public,)
 
 

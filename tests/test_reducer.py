@@ -330,6 +330,23 @@ def test_a_change_in_place_is_a_correction_alone() -> None:
     assert fold(log.events).payload == {"n": 2}
 
 
+def test_a_correction_says_all_when_the_request_does_not_apply() -> None:
+    """A `test` on a value that was redacted fails in the record; the correction alone gives the payload."""
+    log = EventBuilder({"key": "token", "n": 1})
+    log.add(
+        "payload.changed",
+        applier={"name": "json-patch", "version": 1},
+        request=[{"op": "test", "path": "/key", "value": "other"}, {"op": "replace", "path": "/n", "value": 2}],
+        correction=[{"op": "replace", "path": "/n", "value": 2}],
+        hash_before=comparison_hash({"key": "token", "n": 1}),
+        hash_after=comparison_hash({"key": "token", "n": 2}),
+    )
+    assert fold(log.events).payload == {"key": "token", "n": 2}
+    error = corrupt(replaced(log.events, 1, correction=[{"op": "remove", "path": "/missing"}]))
+    assert error.seq == 1
+    assert "correction" in str(error)
+
+
 def test_a_payload_may_be_replaced_by_null() -> None:
     """A request that is null is a request, for the appliers that take any value."""
     for applier in ("replace", "merge-patch"):

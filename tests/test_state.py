@@ -116,12 +116,12 @@ def test_a_failed_run_shows_its_error() -> None:
 
 
 def test_a_copy_of_a_state_is_equal_and_goes_on() -> None:
-    """Pickled and deep-copied states fold on like the original, with memos of their own."""
+    """Pickled and deep-copied states fold on like the original, with a memo of their own."""
     log = refund_log()
     early = fold(log.events[:20])
     for twin in (pickle.loads(pickle.dumps(early)), copy.deepcopy(early)):
         assert twin == early
-        assert twin.hashes is not early.hashes
+        assert twin.memo is not early.memo
         assert fold(log.events[20:], twin) == fold(log.events)
 
 
