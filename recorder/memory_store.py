@@ -32,24 +32,36 @@ class MemoryStore(EventStore):
         return self._key
 
     def _insert_run(self, run: RunInfo) -> int:
+        return self._insert_whole([(run, ())])[0]
+
+    def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
         with self._lock:
-            if any(known.uid == run.uid for known in self._infos):
-                raise StoreError(f"the store has a run {run.uid} already")
-            number = len(self._infos) + 1
-            self._infos.append(replace(run, number=number))
-            self._logs[number] = []
-            return number
+            known = {info.uid for info in self._infos}
+            for run, _ in runs:
+                if run.uid in known:
+                    raise StoreError(f"the store has a run {run.uid} already")
+                known.add(run.uid)
+            numbers = []
+            for run, rows in runs:
+                numbers.append(len(self._infos) + 1)
+                self._infos.append(replace(run, number=numbers[-1]))
+                self._logs[numbers[-1]] = []
+                self._keep(numbers[-1], rows)
+            return numbers
+
+    def _keep(self, number: int, rows: Sequence[StoredEvent]) -> None:
+        for row in rows:
+            self._contents.update(row.messages)
+            self._contents.update(row.blobs)
+            row.messages, row.blobs = {}, {}
+        self._logs[number].extend(rows)
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
         with self._lock:
             info = self._infos[number - 1]
             if info.head_seq != expected_seq:
                 raise VersionConflict(info.uid, expected_seq, info.head_seq)
-            for row in rows:
-                self._contents.update(row.messages)
-                self._contents.update(row.blobs)
-                row.messages, row.blobs = {}, {}
-            self._logs[number].extend(rows)
+            self._keep(number, rows)
             self._infos[number - 1] = replace(info, head_seq=rows[-1].seq, head_hash=rows[-1].hash, **summary.fields)
 
     def _read_head(self, number: int) -> Head:
@@ -78,6 +90,6 @@ class MemoryStore(EventStore):
             return self._infos[-1:]
         return [
             info
-            for info in self._infos
+            for info in reversed(self._infos)
             if info.number == number or (prefix is not None and info.uid.startswith(prefix))
         ][:6]

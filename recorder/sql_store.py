@@ -33,6 +33,9 @@ BUSY_SECONDS: Final = 60
 """How long a writer waits for another process's transaction before it gives up."""
 
 PREFIX: Final = "sha256:"
+MISSING: Final = "a message"
+"""Stands for the content address of a message that the store has lost."""
+
 SEQ_BITS: Final = 32
 SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 PACK_LIMIT: Final = 256
@@ -156,7 +159,7 @@ class SqlStore(EventStore):
         fairy = self._engine.raw_connection()
         fairy.detach()
         self._fairy = fairy
-        return fairy.driver_connection
+        return fairy.dbapi_connection
 
     def _in_transaction(self, work: Callable[[sa.Connection], None]) -> None:
         with self._engine.connect() as connection:
@@ -189,16 +192,24 @@ class SqlStore(EventStore):
     # -- writing ------------------------------------------------------------------------------------
 
     def _redaction_key(self) -> bytes:
-        key = self._scalar(sa.select(meta.c.value).where(meta.c.name == "redaction_key"))
-        if not isinstance(key, bytes):
+        found = self._read(sa.select(meta.c.value).where(meta.c.name == "redaction_key"))
+        if not found or not isinstance(found[0].value, bytes):
             raise CorruptLog(f"the store {self.url} has lost its redaction key")
-        return key
+        return found[0].value
 
     def _insert_run(self, info: RunInfo) -> int:
-        values = {column.name: getattr(info, column.name) for column in run.columns if column.name != "number"}
-        statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, list(values))
+        return self._insert_whole([(info, ())])[0]
+
+    def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
+        names = [column.name for column in run.columns if column.name != "number"]
+        numbers = []
         with self._transaction() as execute:
-            return int(execute(statement.sql, statement.bind(values)).fetchone()[0])
+            statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
+            for info, rows in runs:
+                values = {name: getattr(info, name) for name in names}
+                numbers.append(int(execute(statement.sql, statement.bind(values)).fetchone()[0]))
+                self._write_rows(execute, numbers[-1], rows)
+        return numbers
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[[str, Any], Any]]:
@@ -210,6 +221,7 @@ class SqlStore(EventStore):
                 try:
                     yield execute
                 except BaseException:
+                    self._message_ids.clear()  # some may be ids that this transaction gave
                     execute("ROLLBACK", ())
                     raise
                 execute("COMMIT", ())
@@ -218,30 +230,11 @@ class SqlStore(EventStore):
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
         with self._transaction() as execute:
-            for row in rows:
-                conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
-                execute(
-                    self._insert.sql,
-                    self._insert.bind(
-                        {
-                            "key": number << SEQ_BITS | row.seq,
-                            "round": row.round,
-                            "kind": row.kind,
-                            "version": row.version,
-                            "time": row.time,
-                            "within": row.within,
-                            "task": row.task,
-                            "body": row.body,
-                            "body_hash": None,
-                            "hash": _digest(row.hash),
-                            "conversations": conversations,
-                        }
-                    ),
-                )
             head = {"n": number, "expected": expected_seq, "seq": rows[-1].seq, "hash": rows[-1].hash}
             if execute(self._advance.sql, self._advance.bind(head)).rowcount != 1:
                 found = execute(f"SELECT uid, head_seq FROM run WHERE number = {int(number)}", ()).fetchone()
                 raise VersionConflict(found[0], expected_seq, found[1])
+            self._write_rows(execute, number, rows)
             if summary.fields:
                 statement = _Statement(
                     sa.update(run)
@@ -252,6 +245,28 @@ class SqlStore(EventStore):
                 )
                 values = {f"v_{name}": value for name, value in summary.fields.items()}
                 execute(statement.sql, statement.bind({"n": number, **values}))
+
+    def _write_rows(self, execute: Callable[[str, Any], Any], number: int, rows: Sequence[StoredEvent]) -> None:
+        for row in rows:
+            conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
+            execute(
+                self._insert.sql,
+                self._insert.bind(
+                    {
+                        "key": number << SEQ_BITS | row.seq,
+                        "round": row.round,
+                        "kind": row.kind,
+                        "version": row.version,
+                        "time": row.time,
+                        "within": row.within,
+                        "task": row.task,
+                        "body": row.body,
+                        "body_hash": None,
+                        "hash": _digest(row.hash),
+                        "conversations": conversations,
+                    }
+                ),
+            )
 
     def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
         """Store the messages and blobs that are new; return the row's lists of message ids."""
@@ -340,20 +355,21 @@ class SqlStore(EventStore):
                 self._message_addresses[found.id] = PREFIX + found.hash.hex()
         known = self._message_addresses
         return {
-            name: [known.get(n, "missing") for first, count in ids for n in range(first, first + count)]
+            name: [known.get(n, MISSING) for first, count in ids for n in range(first, first + count)]
             for name, ids in runs.items()
         }
 
     def read_contents(self, addresses: Sequence[str]) -> Mapping[str, bytes]:
         contents: dict[str, bytes] = {}
         for table in (message, blob):
-            wanted = [_digest(address) for address in addresses if address not in contents]
+            wanted = [_digest(address) for address in addresses if address not in contents and address != MISSING]
             for chunk in _chunks(wanted):
                 for found in self._read(sa.select(table).where(table.c.hash.in_(chunk))):
                     contents[PREFIX + found.hash.hex()] = _unpacked(found)
         for address in addresses:
             if address not in contents:
-                raise CorruptLog(f"the content {address[:19]}… is missing from the store {self.url}")
+                what = address if address == MISSING else f"the content {address[:19]}…"
+                raise CorruptLog(f"{what} is missing from the store {self.url}")
         return contents
 
     def _list_runs(self) -> list[RunInfo]:

@@ -226,6 +226,30 @@ class EventStore(ABC):
         head = self._heads[info.number] = Head(rows[-1].seq, previous)
         return head
 
+    def add_runs(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[RunInfo]:
+        """Add whole runs from elsewhere, all of them or none, and commit before returning.
+
+        Args:
+            runs: of each run what is known of it (its number and head are found here), and its events, encoded, from
+                seq 0 on without a gap; their hashes are set here.
+
+        Returns:
+            The runs as the store has them.
+
+        Raises:
+            StoreError: the store could not be written, or has a run of one of the uids; nothing was written.
+        """
+        whole = []
+        for info, rows in runs:
+            previous = ""
+            for seq, row in enumerate(rows):
+                if row.seq != seq:
+                    raise ValueError(f"event {row.seq} cannot follow event {seq - 1}: seqs are gapless")
+                row.hash = previous = row.chained(previous, info.uid)
+            whole.append((replace(info, head_seq=len(rows) - 1, head_hash=previous), rows))
+        numbers = self._insert_whole(whole)
+        return [replace(info, number=number) for number, (info, _) in zip(numbers, whole, strict=True)]
+
     # -- reading ------------------------------------------------------------------------------------
 
     def runs(self) -> list[RunInfo]:
@@ -312,7 +336,7 @@ class EventStore(ABC):
 
         Works on the stored bytes alone. An empty list means that nothing was changed, lost or cut off.
         """
-        infos = self.runs() if run is None else [self.run(run)]
+        infos = self.runs() if run is None else [self.run(run.uid if isinstance(run, RunInfo) else run)]
         return [problem for info in infos for problem in verify_run(self, info)]
 
     # -- what a store implements ------------------------------------------------------------------------
@@ -328,6 +352,10 @@ class EventStore(ABC):
     @abstractmethod
     def _insert_run(self, run: RunInfo) -> int:
         """Keep a new run; return its number, the next one."""
+
+    @abstractmethod
+    def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
+        """Keep new runs with their rows, messages and blobs, in one transaction; return their numbers."""
 
     @abstractmethod
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
