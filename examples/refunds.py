@@ -85,7 +85,7 @@ def next_decision(payload: dict[str, Any]) -> dict[str, Any]:
     if "policy" not in payload:
         return action("find_policy", {"reason": payload["reason"]}, "policy", "What do we owe for damaged goods?")
     if "inspection" not in payload:
-        return {"step": "Sub-Agent", "subAgent": {"name": "inspector"}, "reasoning": "The policy asks for an inspection."}
+        return {"step": "Sub-Agent", "subAgent": {"name": "inspector"}, "reasoning": "The policy asks for one."}
     if "refund" not in payload:
         broken = payload["inspection"]["broken"]
         amount = sum(item["price"] * item["quantity"] for item in order["items"] if item["sku"] in broken)

@@ -160,7 +160,7 @@ class Messages(Sequence[Any]):
         self._items.append(freeze(kept))
 
     def replace(self, messages: Sequence[Any], start: int = 0, stop: int | None = None, why: str | None = None) -> None:
-        """Put `messages` in place of those from `start` up to `stop` (default: the end), as a compaction or trim does."""
+        """Put `messages` in place of those from `start` up to `stop` (default: the end), as a compaction does."""
         first, last, _ = slice(start, stop).indices(len(self._items))
         last = max(first, last)
         kept = [copy_value(message) for message in messages]
@@ -213,7 +213,7 @@ _OWN_FOLDER: Final = os.path.dirname(os.path.abspath(__file__))
 
 
 def call_site() -> str | None:
-    """ "file.py:line" of the nearest frame that is the user's own."""
+    """The place of the nearest frame that is the user's own, as "file.py:line"."""
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename

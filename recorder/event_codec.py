@@ -225,7 +225,7 @@ def _fill(
     read_messages: Callable[[StoredEvent, str], list[Any]],
     read_blob: Callable[[str], bytes],
 ) -> dict[str, Any]:
-    """Put conversations and blobs back where their tags stand (only where the codec puts them: user data keeps its own)."""
+    """Put conversations and blobs back where the codec put their tags; nowhere else: user data keeps its own."""
 
     def value(name: str, item: Any) -> Any:
         if type(item) is dict:

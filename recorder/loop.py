@@ -22,6 +22,7 @@ from .context import Cancelled, Context, Interrupted, Signal
 from .decisions import Complete, Continue, NextStep
 from .environment import code_version
 from .errors import RecordingFailed, RoundLimitReached, UsageError
+from .locate import open_store
 from .run_recorder import RunRecorder, StorePolicy
 from .scope import Scope, current, entered, tasks_get_paths, threads_carry_scope
 from .store import EventStore
@@ -65,8 +66,7 @@ class Agent:
         }
         self.applier_options = {key: value for key, value in options.items() if value is not None}
         self.cache: dict[Any, Any] = {}
-        call = getattr(step, "__call__", step)  # noqa: B004  # the method itself is wanted, not whether there is one
-        self.is_async = inspect.iscoroutinefunction(step) or inspect.iscoroutinefunction(call)
+        self.is_async = inspect.iscoroutinefunction(step) or inspect.iscoroutinefunction(type(step).__call__)
 
     def __call__(self, round_index: int, context: Context) -> Any:
         """The step itself."""
@@ -175,12 +175,12 @@ def resolve_store(store: EventStore | str | None) -> EventStore:
 
 def _code_of(fn: Any) -> CodeType | None:
     target = inspect.unwrap(fn)
-    code = getattr(target, "__code__", None) or getattr(getattr(type(target), "__call__", None), "__code__", None)
+    code = getattr(target, "__code__", None) or getattr(type(target).__call__, "__code__", None)
     return code if isinstance(code, CodeType) else None
 
 
 def code_name(code: CodeType | None) -> str | None:
-    """ "path/agent.py:name" of some code, relative to the working folder where it is below it."""
+    """The name of some code, "path/agent.py:name"; the path relative to the working folder where it is below it."""
     return None if code is None else f"{code.co_filename.removeprefix(os.getcwd() + os.sep)}:{code.co_qualname}"
 
 

@@ -1,7 +1,7 @@
 """Recording a loop of one's own: `with ar.record("triage", payload=…) as run:`.
 
-The block is the run. Rounds are marked by `run.round()`, or begin with each model call (`rounds="model"`) where the loop
-is not to be touched. Effects are called through the run (`r.model`, `r.tool`), or are callables made effects before
+The block is the run. Rounds are marked by `run.round()`, or begin with each model call (`rounds="model"`) where the
+loop is not to be touched. Effects are called through the run (`r.model`, `r.tool`), or are callables made effects before
 (`@tool`, `@model`, `wrap`). An exception that leaves the block is recorded and goes on its way.
 """
 
@@ -118,10 +118,8 @@ class Recording(Context):
     def __enter__(self) -> Self:
         self._stack.enter_context(entered(Scope(self._recorder)))
         self._stack.enter_context(threads_carry_scope())
-        try:
+        if _in_event_loop():
             self._stack.enter_context(tasks_get_paths(asyncio.get_running_loop()))
-        except RuntimeError:
-            pass  # no loop is running, so there are no tasks to name
         return self
 
     def __exit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:

@@ -87,7 +87,7 @@ def _owners(store: EventStore, info: RunInfo) -> list[tuple[int, str]]:
 
 def _contents(store: EventStore, info: RunInfo, row: StoredEvent, sound: set[str]) -> Iterator[Problem]:
     """Check the messages and blobs that a row refers to, but for those already found `sound`."""
-    if row.body is None or b'"$type"' not in row.body:
+    if type(row.body) is not bytes or b'"$type"' not in row.body:
         return
     try:
         conversations, blobs = addresses_in(loads(row.body))

@@ -1,0 +1,242 @@
+"""What every event store promises; each implementation subclasses `StoreContract` in a few lines."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from agentreplay.recorder.errors import RunNotFound, StoreError, VersionConflict
+from agentreplay.recorder.events import Event, new_event
+from agentreplay.recorder.store import EventStore, RunInfo, new_uid
+
+START = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+def started(payload: Any = None, agent: str = "clerk") -> Event:
+    data = {"agent": agent, "payload": payload, "payload_hash": "merkle1:0"}
+    return new_event("run.started", seq=0, round=0, time=START, data=data)
+
+
+def tool_called(seq: int, **arguments: Any) -> Event:
+    data = {"call": f"1.{seq}", "name": "look", "arguments": arguments}
+    return new_event("tool.called", seq=seq, round=1, time=START + timedelta(seconds=seq), data=data)
+
+
+def model_called(seq: int, messages: list[dict[str, Any]], **request: Any) -> Event:
+    data = {"call": f"1.{seq}", "name": "ask", "request": {"messages": messages, **request}}
+    return new_event("model.called", seq=seq, round=1, time=START, data=data)
+
+
+class StoreContract:
+    """Subclass with a `store` fixture."""
+
+    @pytest.fixture
+    def run(self, store: EventStore) -> RunInfo:
+        info = store.create_run("clerk")
+        store.append(info, -1, [started({"a": 1})])
+        return info
+
+    def test_events_come_back_in_order_and_equal(self, store: EventStore, run: RunInfo) -> None:
+        """What was appended is what is read, in the order of seq."""
+        store.append(run, 0, [tool_called(1, x=1), tool_called(2, x=2)])
+        store.append(run, 2, [tool_called(3, x=[None, {"y": "é"}])])
+        events = list(store.events(run))
+        assert [event.seq for event in events] == [0, 1, 2, 3]
+        assert [event.kind for event in events] == ["run.started", "tool.called", "tool.called", "tool.called"]
+        assert events[3].data.arguments == {"x": [None, {"y": "é"}]}
+        assert events[3].time == START + timedelta(seconds=3)
+        assert events[0].data.payload == {"a": 1}
+
+    def test_reading_can_start_and_stop_anywhere(self, store: EventStore, run: RunInfo) -> None:
+        """`after` excludes, `until` includes."""
+        store.append(run, 0, [tool_called(seq) for seq in range(1, 6)])
+        assert [event.seq for event in store.events(run, after=2)] == [3, 4, 5]
+        assert [event.seq for event in store.events(run, after=1, until=3)] == [2, 3]
+        assert list(store.events(run, after=5)) == []
+
+    def test_another_writer_is_found_out(self, store: EventStore, run: RunInfo) -> None:
+        """An append after the wrong event is refused whole, naming both."""
+        store.append(run, 0, [tool_called(1)])
+        with pytest.raises(VersionConflict) as caught:
+            store.append(run, 0, [tool_called(1), tool_called(2)])
+        assert (caught.value.expected, caught.value.found) == (0, 1)
+        assert [event.seq for event in store.events(run)] == [0, 1]
+        store.append(run, 1, [tool_called(2)])
+        assert store.verify(run) == []
+
+    def test_writers_in_threads_leave_no_gap(self, store: EventStore, run: RunInfo) -> None:
+        """Threads that race for one run: each event is there once, in a chain."""
+
+        def write() -> None:
+            done = 0
+            while done < 20:
+                last = store.run(run.uid).head_seq
+                try:
+                    store.append(run, last, [tool_called(last + 1)])
+                    done += 1
+                except VersionConflict:
+                    continue
+
+        threads = [threading.Thread(target=write) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [event.seq for event in store.events(run)] == list(range(81))
+        assert store.verify(run) == []
+
+    def test_seqs_must_be_gapless(self, store: EventStore, run: RunInfo) -> None:
+        """Events whose seqs do not follow are refused before anything is written."""
+        with pytest.raises(ValueError, match="cannot follow"):
+            store.append(run, 0, [tool_called(2)])
+        assert store.run(run.uid).head_seq == 0
+
+    def test_a_run_is_found_by_every_name(self, store: EventStore, run: RunInfo) -> None:
+        """run1, 1, "1", uid, prefix and @last name the same run; unknown names are refused."""
+        other = store.create_run("other", uid="ffffffff-0000-7000-8000-000000000000")
+        for name in ("run1", 1, "1", run.uid, run.uid.upper(), store.run(run.uid)):
+            assert store.run(name).uid == run.uid
+        assert store.run("ffff").uid == other.uid
+        assert store.run("@last").uid == other.uid
+        for name in ("run99", "fff", "", "zzzz", "run", "@first", "%%%%", "-1", "run1.0"):
+            with pytest.raises(RunNotFound):
+                store.run(name)
+
+    def test_an_ambiguous_prefix_names_the_candidates(self, store: EventStore) -> None:
+        """A prefix that fits two runs is refused, and says which."""
+        for last in "12":
+            store.create_run("twin", uid=f"aaaaaaaa-0000-7000-8000-00000000000{last}")
+        with pytest.raises(RunNotFound, match=r"run2.*run1"):
+            store.run("aaaa")
+
+    def test_two_runs_cannot_share_a_uid(self, store: EventStore, run: RunInfo) -> None:
+        """A uid names one run."""
+        with pytest.raises(StoreError):
+            store.create_run("again", uid=run.uid)
+        assert len(store.runs()) == 1
+
+    def test_runs_tell_what_ls_shows(self, store: EventStore, run: RunInfo) -> None:
+        """Status, steps and times follow the events."""
+        assert (store.run(run.uid).status, store.run(run.uid).steps) == ("running", 0)
+        finished = START + timedelta(seconds=2)
+        ended = {"status": "completed", "stop_reason": "endTurn"}
+        round_data = {"outcome": "complete", "payload_hash": "merkle1:0"}
+        store.append(
+            run,
+            0,
+            [
+                new_event("round.started", seq=1, round=1, time=START, data={}),
+                new_event("round.finished", seq=2, round=1, time=START, data=round_data),
+                new_event("run.finished", seq=3, round=1, time=finished, data=ended),
+            ],
+        )
+        info = store.runs()[0]
+        assert (info.id, info.agent, info.status, info.steps, info.duration) == ("run1", "clerk", "completed", 1, 2.0)
+        assert info.head_seq == 3
+
+    def test_values_keep_their_types(self, store: EventStore, run: RunInfo) -> None:
+        """A value that is no plain JSON is stored in tagged form, and decodes to what it was."""
+        from agentreplay.recorder.values import decode
+
+        value = {"price": Decimal("1.10"), "when": START, 1: "one", "big": 2**70, "nan": float("inf")}
+        store.append(run, 0, [tool_called(1, value=value)])
+        stored = list(store.events(run))[1].data.arguments["value"]
+        assert decode(stored) == value
+
+    def test_what_is_mutated_after_the_append_stays_as_it_was(self, store: EventStore, run: RunInfo) -> None:
+        """Values are frozen when they are recorded."""
+        items = [1]
+        store.append(run, 0, [tool_called(1, items=items)])
+        items.append(2)
+        assert list(store.events(run))[1].data.arguments == {"items": [1]}
+
+    def test_unknown_kinds_and_fields_are_kept(self, store: EventStore, run: RunInfo) -> None:
+        """What this version does not know comes back as it was."""
+        store.append(
+            run,
+            0,
+            [
+                new_event("x.mood", seq=1, round=0, time=START, data={"mood": "good", "n": 1}),
+                new_event("tool.called", seq=2, round=0, time=START, data={"call": "c", "name": "t", "later": [1]}),
+            ],
+        )
+        events = list(store.events(run, after=0))
+        assert events[0].kind == "x.mood"
+        assert events[0].data.model_dump() == {"mood": "good", "n": 1}
+        assert events[1].data.later == [1]
+
+    def test_a_conversation_is_stored_once_and_read_exactly(self, store: EventStore, run: RunInfo) -> None:
+        """Requests that repeat the history give it back as it was, duplicates and edits included."""
+        history: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}]
+        expected = []
+        for seq in range(1, 30):
+            history.append({"role": "user", "content": f"message {seq % 7}", "n": seq % 3})
+            if seq == 15:
+                history[0] = {"role": "system", "content": "be verbose"}
+            if seq == 20:
+                del history[3:6]
+            expected.append([dict(message) for message in history])
+            store.append(run, seq - 1, [model_called(seq, history, temperature=0.5)])
+        read = [event.data.request for event in store.events(run, after=0)]
+        assert [request["messages"] for request in read] == expected
+        assert all(request["temperature"] == 0.5 for request in read)
+        assert store.verify(run) == []
+
+    def test_large_values_are_stored_once_and_read_exactly(self, store: EventStore, run: RunInfo) -> None:
+        """A large value comes back as it was."""
+        document = "0123456789abcdef" * 20_000
+        store.append(run, 0, [tool_called(1, document=document), tool_called(2, document=document)])
+        assert [event.data.arguments["document"] for event in store.events(run, after=0)] == [document] * 2
+        assert store.verify(run) == []
+
+    def test_user_data_that_looks_like_a_reference_is_no_reference(self, store: EventStore, run: RunInfo) -> None:
+        """A dict of the user's with our marker comes back as data."""
+        from agentreplay.recorder.values import decode
+
+        tricky = {"$type": "blob", "hash": "sha256:" + "0" * 64, "size": 3}
+        store.append(run, 0, [tool_called(1, value=tricky), model_called(2, [tricky, {"role": "user"}])])
+        events = list(store.events(run, after=0))
+        assert decode(events[0].data.arguments["value"]) == tricky
+        assert decode(events[1].data.request)["messages"] == [tricky, {"role": "user"}]
+
+    def test_secrets_are_never_stored(self, store: EventStore, run: RunInfo) -> None:
+        """A secret becomes a token, the same one everywhere; the chain verifies."""
+        secret = "sk-" + "proj-" + "Zx9" * 16
+        store.append(
+            run,
+            0,
+            [
+                tool_called(1, api_key=secret),
+                model_called(2, [{"role": "user", "content": f"use {secret} please"}]),
+            ],
+        )
+        events = list(store.events(run, after=0))
+        stored = [str(event.data) for event in events]
+        assert all(secret not in text for text in stored)
+        token = events[0].data.arguments["api_key"]
+        assert token in events[1].data.request["messages"][0]["content"]
+        assert store.verify(run) == []
+
+    def test_a_fork_shares_its_prefix(self, store: EventStore, run: RunInfo) -> None:
+        """A fork reads the parent's events up to where it left, then its own, in one chain."""
+        store.append(run, 0, [tool_called(1), tool_called(2), tool_called(3)])
+        shared = list(store.rows(run, until=2))[-1].hash
+        fork = store.create_run("clerk", fork_of=run.uid, fork_seq=2)
+        data = {"parent": run.uid, "seq": 2, "hash": shared}
+        store.append(fork, 2, [new_event("run.forked", seq=3, round=1, time=START, data=data)])
+        assert [event.kind for event in store.events(fork)][-2:] == ["tool.called", "run.forked"]
+        assert [event.seq for event in store.events(fork)] == [0, 1, 2, 3]
+        assert [event.seq for event in store.events(run)] == [0, 1, 2, 3]
+        assert [event.seq for event in store.events(fork, after=1, until=2)] == [2]
+        assert store.verify() == []
+
+    def test_uids_sort_by_time(self) -> None:
+        """A UUIDv7 begins with its time, and says its version and variant."""
+        early, late = new_uid(1_700_000_000.0), new_uid(1_700_000_001.0)
+        assert early < late
+        assert early[14] == "7"
+        assert early[19] in "89ab"
+        assert early.startswith("018bcfe5-6800")
