@@ -16,6 +16,7 @@ from typing import Any
 
 from ..recorder.errors import UsageError
 from ..recorder.events import Event
+from .diff import Cause
 from .reducer import fold, reduce
 from .state import RunState
 
@@ -122,25 +123,6 @@ def state_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """The event that caused a change.
-
-    Attributes:
-        kind: of the event, such as "payload.changed".
-        call: id of the call that asked for it, or inside which it happened; None for neither.
-    """
-
-    seq: int
-    step: int
-    kind: str
-    call: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """`{seq, step, kind, call}`."""
-        return {"seq": self.seq, "step": self.step, "kind": self.kind, "call": self.call}
-
-
-@dataclass(frozen=True, slots=True)
 class PayloadChange:
     """One change of the payload: its event, and the payload before and after it, in stored form."""
 
@@ -152,8 +134,9 @@ class PayloadChange:
     @property
     def cause(self) -> Cause:
         """What to name as the cause of every difference between `before` and `after`."""
-        source = self.event.data.source
-        return Cause(self.event.seq, self.step, self.event.kind, source.get("call") or self.event.within)
+        event = self.event
+        call = event.data.source.get("call") or event.within
+        return Cause(event.seq, self.step, event.kind, call, event.data.reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class EventBuilder:
         self.payloads: list[Any] = []
         self.payload = payload
         self.round = 0
-        self.applier = {"name": applier, "version": LATEST[applier]}
+        self.applier: dict[str, Any] = {"name": applier, "version": LATEST[applier]}
         self.add(
             "run.started",
             agent="refunds",
@@ -102,7 +102,8 @@ def refund_log() -> EventBuilder:
     log.call("c1", "ask", "model", request={"messages": []})
     log.give("c1", "model", response={"content": "look it up"}, usage={"input_tokens": 10, "output_tokens": 2})
     log.call("c2", arguments={"order_id": "A-17"})
-    log.change({"newElements": {"status": "looking"}}, source={"kind": "model", "call": "c1"})
+    looking = {"newElements": {"status": "looking"}}
+    log.change(looking, source={"kind": "model", "call": "c1"}, reason="to look it up")
     log.give("c2", result={"total": 30})
     log.add("step.decided", decision={"step": "Actions", "actions": [{"name": "lookup"}]})
     log.add("x.note", anything=[1])

@@ -38,7 +38,9 @@ def member_junction(draw: st.DrawFn, payload: Any) -> tuple[str, Any, dict[str, 
         request["removeElements"] = draw(st.dictionaries(keys, st.just("__DELETE__"), max_size=2))
     if draw(st.booleans()):
         request["stray"] = draw(trees)
-    options = draw(st.sampled_from([{}, {"allowed_paths": ["a:add,update", "b.**"]}, {"ignore_stray_keys": True}]))
+    options: dict[str, Any] = draw(
+        st.sampled_from([{}, {"allowed_paths": ["a:add,update", "b.**"]}, {"ignore_stray_keys": True}])
+    )
     return "memberjunction", request, options
 
 
@@ -475,7 +477,7 @@ def test_a_return_without_a_call_is_named(kind: str) -> None:
 def test_rounds_follow_each_other(kinds: list[tuple[int, str]], wrong: int) -> None:
     """Rounds start in order, one at a time, before anything happens in them, and finish once; a run starts once."""
     hashed = comparison_hash(None)
-    data = {
+    data: dict[str, dict[str, Any]] = {
         "run.started": {"agent": "a", "payload_hash": hashed},
         "round.finished": {"outcome": "continue", "payload_hash": hashed},
         "message.added": {"message": {}},

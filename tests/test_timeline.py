@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from agentreplay.recorder.errors import CorruptLog, UsageError
 from agentreplay.recorder.events import Event
+from agentreplay.replay.diff import Cause
 from agentreplay.replay.reducer import fold
 from agentreplay.replay.timeline import (
     calls_of,
@@ -146,7 +147,7 @@ def test_each_change_of_a_step_has_its_cause_and_its_payloads() -> None:
         {"order": "A-17", "notes": [], "status": "looking"},
     )
     assert first.after is second.before
-    assert first.cause.to_json() == {"seq": 6, "step": 1, "kind": "payload.changed", "call": "c1"}
+    assert first.cause == Cause(seq=6, step=1, kind="payload.changed", call="c1", why="to look it up")
     assert second.cause.call == "c2"
     assert step.before == state_of(log.events, 0, run="run1")
     assert step.after == state_of(log.events, 1, run="run1")
