@@ -317,20 +317,18 @@ BASES: Final[dict[type, Writer]] = {
 }
 """The types whose subclasses are written too: as the base's value, and the attributes that the subclass adds."""
 
-WRITERS: Final[dict[int, Writer]] = {
-    id(cls): writer
-    for cls, writer in {
-        **BASES,
-        FrozenDict: _write_dict,
-        FrozenList: _write_list,
-        timezone: _write_timezone,
-        ZoneInfo: _write_zoneinfo,
-        **dict.fromkeys(PATHS.values(), _write_path),
-        range: _write_range,
-        slice: _write_slice,
-        type: write_class,
-        type(Ellipsis): _write_constant,
-        type(NotImplemented): _write_constant,
-    }.items()
+_OTHERS: Final[dict[type, Writer]] = {
+    FrozenDict: _write_dict,
+    FrozenList: _write_list,
+    timezone: _write_timezone,
+    ZoneInfo: _write_zoneinfo,
+    **{cls: _write_path for cls in PATHS.values()},
+    range: _write_range,
+    slice: _write_slice,
+    type: write_class,
+    type(Ellipsis): _write_constant,
+    type(NotImplemented): _write_constant,
 }
+
+WRITERS: Final[dict[int, Writer]] = {id(cls): writer for cls, writer in (*BASES.items(), *_OTHERS.items())}
 """The writer of values of exactly a type, by the type's id: hashing a class would call its metaclass."""

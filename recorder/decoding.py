@@ -133,11 +133,13 @@ class _Decoder:
                 f"{name} is not registered, so its plain data is handed out; "
                 f"call agentreplay.register_type({name.rpartition(':')[2]}) first to get its own type",
             )
-        elif kind == "registered" and (entry is None or entry.decode is None):
-            self._warn(UnreadableValue, f"{name} was recorded by its own encode=, and is registered without decode=")
         else:
             try:
-                return entry.decode(fields["value"]) if entry and kind == "registered" else rebuild(kind, cls, fields)
+                if kind != "registered":
+                    return rebuild(kind, cls, fields)
+                if entry is None or entry.decode is None:
+                    raise TypeError("it was recorded by its own encode=, and is registered without decode=")
+                return entry.decode(fields["value"])
             except Exception as error:  # the class has changed, or its decode fails
                 self._warn(UnreadableValue, f"{name} cannot be built from its data, which is handed out: {error}")
         self._plain_data_of_classes.add(id(tag))
@@ -348,10 +350,25 @@ PAIRED: Final[dict[str, Callable[[list[Any], Fields], Any]]] = {
 COLLECTED: Final[dict[str, Callable[[list[Any]], Any]]] = {"set": set, "frozenset": frozenset}
 """How a list of items becomes a set."""
 
-_BUILTIN_CLASSES: Final[dict[str, type]] = {
-    f"builtins:{cls.__name__}": cls
-    for cls in (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, object, set, str, tuple, type)
-} | {"builtins:NoneType": type(None)}
+_DATA_CLASSES: Final[tuple[type, ...]] = (
+    bool,
+    bytearray,
+    bytes,
+    complex,
+    dict,
+    float,
+    frozenset,
+    int,
+    list,
+    object,
+    set,
+    str,
+    tuple,
+    type,
+    type(None),
+)
+
+_BUILTIN_CLASSES: Final[dict[str, type]] = {f"builtins:{cls.__name__}": cls for cls in _DATA_CLASSES}
 
 
 def _all_same(items: list[Any], others: list[Any]) -> bool:

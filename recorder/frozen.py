@@ -156,22 +156,23 @@ def _freeze(root: Any, memory: SubtreeCache) -> Any:
         if id(node) in views:
             todo.pop()
             continue
+        values = list(node.values()) if type(node) is dict else node
+        # Siblings of a change are passed over in few calls. Only containers have views, so scalars stay as they are.
+        known = list(map(views.get, map(id, values)))
+        missing = [at for at, view in enumerate(known) if view is None]
         if id(node) not in within:
             within.add(id(node))
-            inner = node.values() if type(node) is dict else node
             unknown = [
                 item
-                for item in inner
-                if (type(item) is dict or type(item) is list) and id(item) not in views and id(item) not in within
+                for item in map(values.__getitem__, missing)
+                if (type(item) is dict or type(item) is list) and id(item) not in within
             ]
             if unknown:
                 todo.extend(unknown)
                 continue
-        # Whatever else has an entry under its id is a container, so scalars and other values stay as they are.
-        if type(node) is dict:
-            memory.put(node, FrozenDict({key: views.get(id(item), item) for key, item in node.items()}))
-        else:
-            memory.put(node, FrozenList([views.get(id(item), item) for item in node]))
+        for at in missing:
+            known[at] = values[at]
+        memory.put(node, FrozenDict(zip(node, known, strict=True)) if type(node) is dict else FrozenList(known))
         within.discard(id(node))
         todo.pop()
     return views[id(root)]

@@ -26,6 +26,9 @@ import orjson
 
 _SCALARS: Final = frozenset((str, int, bool, type(None)))
 _CONTAINERS: Final = frozenset((dict, list))
+_RECURSION: Final = 100
+"""Containers within containers before work goes on without recursion, which the interpreter limits."""
+
 _UNORDERED: Final = frozenset(("dict", "counter", "defaultdict", "set", "frozenset"))
 
 
@@ -167,71 +170,63 @@ def event_hash(
     return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _digest(root: Any, memory: SubtreeCache) -> bytes:
-    """Digest a container, after those in it that are not known yet: a stack of work instead of recursion."""
-    todo = [root]
-    while todo:
-        node = todo[-1]
-        if id(node) in memory.values:
-            todo.pop()
-            continue
-        unknown, digest = _combine(node, memory.values)
-        if unknown:
-            todo.extend(unknown)
-        else:
-            memory.put(node, digest)
-            todo.pop()
-    digest = memory.values[id(root)]
+def _digest(node: Any, memory: SubtreeCache, depth: int = 0) -> bytes:
+    """Digest a container, and on the way those in it whose digest is not known yet."""
+    if depth > _RECURSION:
+        return _digest_deep(node, memory)
+    if type(node) is list:
+        marks, inner = _marks(node, memory, depth)
+        digest = sha256(b"L" + orjson.dumps(marks) + inner).digest()
+    elif _is_unordered(node):
+        keys = sorted(key for key in node if key != "items")
+        marks, inner = _marks([node[key] for key in keys], memory, depth)
+        items = sorted([_item_digest(item, memory, depth) for item in node["items"]])
+        digest = sha256(b"U" + orjson.dumps([keys, marks, len(items)]) + inner + b"".join(items)).digest()
+    else:
+        keys = sorted(node)
+        marks, inner = _marks(list(map(node.__getitem__, keys)), memory, depth)
+        digest = sha256(b"D" + orjson.dumps([keys, marks]) + inner).digest()
+    memory.put(node, digest)
     return digest
 
 
-def _combine(node: Any, known: dict[int, bytes]) -> tuple[list[Any], bytes]:
-    """Return the containers directly in `node` whose digest is missing; if there are none, its own digest."""
-    if type(node) is list:
-        marks, inner = _marks(node)
-        digests, unknown = _look_up(inner, known)
-        return unknown, b"" if unknown else sha256(b"L" + orjson.dumps(marks) + b"".join(digests)).digest()
-    unordered = _is_unordered(node)
-    keys = sorted(node)
-    if unordered:
-        keys.remove("items")
-    marks, inner = _marks([node[key] for key in keys])
-    digests, unknown = _look_up(inner, known)
-    if not unordered:
-        return unknown, b"" if unknown else sha256(b"D" + orjson.dumps([keys, marks]) + b"".join(digests)).digest()
-    items = node["items"]
-    item_digests, unknown_items = _look_up([item for item in items if type(item) in _CONTAINERS], known)
-    item_digests += [_scalar_digest(item) for item in items if type(item) not in _CONTAINERS]
-    text = orjson.dumps([keys, marks, len(items)])
-    unknown += unknown_items
-    return unknown, b"" if unknown else sha256(b"U" + text + b"".join(digests + sorted(item_digests))).digest()
-
-
-def _marks(values: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return what stands for each value in the text of its container, and the containers among the values."""
-    kinds = set(map(type, values))
-    if kinds <= _SCALARS:
-        return values, []
-    if kinds <= _CONTAINERS:
-        return [()] * len(values), values
-    marks: list[Any] = []
-    inner = []
-    for value in values:
+def _marks(values: list[Any], memory: SubtreeCache, depth: int) -> tuple[list[Any], bytes]:
+    """Return what stands for each value in the text of its container, and the digests of the containers among them."""
+    if values and type(values[0]) not in _CONTAINERS and _SCALARS.issuperset(map(type, values)):
+        return values, b""
+    # Siblings of a change are passed over in three calls; only what has no digest is looked at one by one.
+    digests: list[Any] = list(map(memory.values.get, map(id, values)))
+    marks: list[Any] = [()] * len(values)
+    for at in [at for at, digest in enumerate(digests) if digest is None]:
+        value = values[at]
         kind = type(value)
         if kind is dict or kind is list:
-            marks.append(())
-            inner.append(value)
+            digests[at] = memory.get(value) or _digest(value, memory, depth + 1)
         else:
-            marks.append([repr(value)] if kind is float else value)
-    return marks, inner
+            digests[at] = b""
+            marks[at] = [repr(value)] if kind is float else value
+    return marks, b"".join(digests)
 
 
-def _look_up(containers: list[Any], known: dict[int, bytes]) -> tuple[list[bytes], list[Any]]:
-    """Return the known digests of containers, and those containers whose digest is not known."""
-    digests = list(map(known.get, map(id, containers)))
-    if None not in digests:
-        return digests, []  # type: ignore[return-value]  # there is no None in it
-    return [], [container for container, digest in zip(containers, digests, strict=True) if digest is None]
+def _digest_deep(root: Any, memory: SubtreeCache) -> bytes:
+    """Digest a container without recursion: the innermost containers first."""
+    found = []
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        found.append(node)
+        todo.extend(_containers_in(node))
+    for node in reversed(found):
+        if id(node) not in memory.values:
+            _digest(node, memory)
+    digest: bytes = memory.get(root)
+    return digest
+
+
+def _item_digest(item: Any, memory: SubtreeCache, depth: int) -> bytes:
+    if type(item) in _CONTAINERS:
+        return memory.get(item) or _digest(item, memory, depth + 1)
+    return _scalar_digest(item)
 
 
 def _scalar_digest(value: Any) -> bytes:

@@ -116,7 +116,7 @@ def has_tags(stored: Stored) -> bool:
 def _is_plain_scalar(value: Any) -> bool:
     kind = type(value)
     if kind is int:
-        return -MAX_INT <= value <= MAX_INT
+        return bool(-MAX_INT <= value <= MAX_INT)
     if kind is float:
         return bool(value - value == 0.0)
     return kind is str or value is None or value is True or value is False
