@@ -189,9 +189,10 @@ class NextStep(Document):
     @classmethod
     def _spell_sections(cls, request: Any) -> Any:
         """A request written in Python may name its sections in snake_case; appliers know the contract's names."""
-        if type(request) is dict and not _SECTIONS.keys().isdisjoint(request):
-            return {_SECTIONS.get(key, key): value for key, value in request.items()}
-        return request
+        if type(request) is not dict:
+            return request
+        spelled = {key: name for key, name in _SECTIONS.items() if key in request and name not in request}
+        return {spelled.get(key, key): value for key, value in request.items()} if spelled else request
 
     @property
     def is_known(self) -> bool:

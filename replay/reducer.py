@@ -321,15 +321,16 @@ def _subrun_started(state: RunState, event: Event, check: bool) -> Changes:
 
 
 def _subrun_finished(state: RunState, event: Event, check: bool) -> Changes:
+    """A child that was interrupted finishes again after it was resumed."""
     data = event.data
     for at in reversed(range(len(state.children))):
         child = state.children[at]
-        if child.run == data.run and child.status == "running":
+        if child.run == data.run:
             ended = ChildRun(
                 child.run, child.name, child.call, child.round, child.seq, data.status, data.result, data.merge
             )
             return {"children": state.children.edited(at, at + 1, (ended,))}
-    _refuse(state, event, f"child run {data.run} finishes", "it was never started, or has finished before")
+    _refuse(state, event, f"child run {data.run} finishes", "it was never started")
 
 
 Handler: TypeAlias = Callable[[RunState, Event, bool], Changes]

@@ -161,7 +161,7 @@ def test_structured_output_comes_before_the_message(output: Any, expected: Any) 
         (17, ""),
     ],
 )
-def test_the_text_of_the_last_message(message: Any, text: str) -> None:
+def test_the_text_is_that_of_the_blocks_of_the_last_message(message: Any, text: str) -> None:
     """Text, reasoning and citations blocks are joined by newlines, in any form frameworks write them."""
     assert str(AgentResult(stop_reason="endTurn", last_message=message)) == text
 

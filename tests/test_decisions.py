@@ -199,7 +199,7 @@ def test_a_change_request_is_accepted_in_both_spellings() -> None:
     assert PayloadChangeRequest.model_validate(expected).to_json() == expected
     assert PayloadChangeRequest.model_validate(expected).new_elements == {"a": 1}
     assert NextStep(step="Retry", payload_change_request=snake_case).change_request == expected
-    stray = {"status": "open", "updateElements": {}}
+    stray = {"status": "open", "updateElements": {}, "update_elements": {"a": 1}}
     assert NextStep(step="Retry", payload_change_request=stray).change_request == stray
 
 
@@ -245,8 +245,8 @@ def test_a_decision_shows_what_was_given() -> None:
     )
 
 
-def test_outcomes() -> None:
-    """Continue carries nothing, Complete the very value."""
+def test_continue_carries_nothing_and_complete_its_value() -> None:
+    """An outcome says its kind in the contract's words, and Complete holds the very value."""
     value = ["refunded"]
     assert Complete(value).value is value
     assert (Continue().type, Complete(value).type) == ("continue", "complete")

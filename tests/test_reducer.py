@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from typing import Any
 
@@ -488,10 +487,23 @@ def test_rounds_follow_each_other(kinds: list[tuple[int, str]], wrong: int) -> N
 
 
 def test_a_child_run_that_never_started_is_named() -> None:
-    """A child run finishes once, and only after it started."""
+    """A child run finishes only after it started."""
     log = EventBuilder({})
     log.add("subrun.finished", run="u-9", status="completed")
     assert corrupt(log.events).seq == 1
+
+
+def test_a_child_run_that_was_resumed_finishes_again() -> None:
+    """The last word on a child run is its status."""
+    log = EventBuilder({})
+    log.add("subrun.started", run="u-1", name="auditor")
+    log.add("subrun.started", run="u-2", name="auditor")
+    log.add("subrun.finished", run="u-1", status="interrupted")
+    log.add("subrun.finished", run="u-1", status="completed", result=7)
+    assert [(child.status, child.result) for child in fold(log.events).children] == [
+        ("completed", 7),
+        ("running", None),
+    ]
 
 
 def test_a_log_starts_with_run_started() -> None:
@@ -526,20 +538,3 @@ def test_the_states_of_a_long_run_are_cheap_to_keep() -> None:
         tracemalloc.stop()
     assert len(kept) == 1_001
     assert size / 1_001 <= 8 * 1024
-
-
-def test_appending_does_not_copy_the_conversation() -> None:
-    """Ten times the messages take about ten times as long, not a hundred times."""
-
-    def seconds(count: int) -> float:
-        log = EventBuilder({})
-        for n in range(count):
-            log.add("message.added", message={"n": n})
-        started = time.perf_counter()
-        state = RunState()
-        kept = [state := reduce(state, event) for event in log.events]
-        assert len(kept[-1].stored_messages) == count
-        return time.perf_counter() - started
-
-    small = min(seconds(1_000) for _ in range(3))
-    assert seconds(10_000) < 40 * small
