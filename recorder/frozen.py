@@ -148,31 +148,33 @@ class Freezer:
 
 
 def _freeze(root: Any, memory: SubtreeCache) -> Any:
-    views = memory.values
-    within: set[int] = set()
-    todo = [root]
+    within: set[int] = {id(root)}
+    todo = [(root, *_known_views(root, memory))]
     while todo:
-        node = todo[-1]
-        if id(node) in views:
+        node, views, missing = todo[-1]
+        while missing:
+            value = views[missing[-1]]
+            if (type(value) is dict or type(value) is list) and id(value) not in within:
+                known = memory.get(value)
+                if known is None:
+                    within.add(id(value))
+                    todo.append((value, *_known_views(value, memory)))
+                    break
+                views[missing[-1]] = known
+            missing.pop()
+        else:
+            memory.put(node, FrozenDict(zip(node, views, strict=True)) if type(node) is dict else FrozenList(views))
+            within.discard(id(node))
             todo.pop()
-            continue
-        values = list(node.values()) if type(node) is dict else node
-        # Siblings of a change are passed over in few calls. Only containers have views, so scalars stay as they are.
-        known = list(map(views.get, map(id, values)))
-        missing = [at for at, view in enumerate(known) if view is None]
-        if id(node) not in within:
-            within.add(id(node))
-            unknown = [
-                item
-                for item in map(values.__getitem__, missing)
-                if (type(item) is dict or type(item) is list) and id(item) not in within
-            ]
-            if unknown:
-                todo.extend(unknown)
-                continue
-        for at in missing:
-            known[at] = values[at]
-        memory.put(node, FrozenDict(zip(node, known, strict=True)) if type(node) is dict else FrozenList(known))
-        within.discard(id(node))
-        todo.pop()
-    return views[id(root)]
+    return memory.get(root)
+
+
+def _known_views(node: Any, memory: SubtreeCache) -> tuple[list[Any], list[int]]:
+    """Return the views of what is in a container, each value itself where it has none, and where those stand."""
+    values = list(node.values()) if type(node) is dict else node
+    # Siblings of a change are passed over in few calls. Only containers have views.
+    views = list(map(memory.values.get, map(id, values)))
+    missing = [at for at, view in enumerate(views) if view is None]
+    for at in missing:
+        views[at] = values[at]
+    return views, missing
