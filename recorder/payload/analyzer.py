@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Literal, TypeAlias
 
-from .property_paths import own_keys, prop
+from .property_paths import own_keys
 from .trees import UNDEFINED, is_array, is_container, is_object
 
 Severity: TypeAlias = Literal["medium", "high", "critical"]
@@ -67,8 +67,11 @@ class Limits:
     depth: int = 10
 
 
-Touched: TypeAlias = Mapping[int, tuple[Any, Collection[Any]]]
-"""Of containers in the result, by id: the container, and the keys or indexes at which it may not be as it was."""
+Touched: TypeAlias = Mapping[int, tuple[Any, Any, Collection[Any]]]
+"""Of containers in the result, by id: the container, the one it was copied from, and the keys or indexes at which the
+two may differ."""
+
+Known: TypeAlias = Collection[Any] | None
 
 
 def analyze(
@@ -101,34 +104,37 @@ class _Comparison:
     def compare(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
         if original is result or len(path) > self.limits.depth:
             return
-        if type(original) is str and type(result) is str:
+        known = self._known(original, result)
+        if known is not None or _are_containers(original, result):
+            if is_array(original) and is_array(result):
+                self._arrays(original, result, known, path)
+            else:
+                self._objects(_members(original), _members(result), known, path)
+        elif type(original) is str and type(result) is str:
             self._texts(original, result, path)
-        elif is_array(original) and is_array(result):
-            self._arrays(original, result, path)
-        elif is_container(original) and is_container(result):
-            self._objects(original, result, path)
         else:
             self._types(original, result, path)
 
     def whole(self, original: Any, result: Any) -> None:
-        if not (is_container(original) and is_container(result)) or len(original) <= _MANY_KEYS:
+        if self._known(original, result) is None and not _are_containers(original, result):
             return
-        missing = (len(original) - len(result)) / len(original)
-        if missing > 0.3:
-            share = _one_decimal(missing * 100)
-            message = f"Significant portion of payload structure missing ({share}%)"
-            self.findings.append(Finding("pattern_anomaly", "high", "", message))
+        missing = (len(original) - len(result)) / max(len(original), 1)
+        if missing > 0.3 and len(original) > _MANY_KEYS:
+            message = f"Significant portion of payload structure missing ({_one_decimal(missing * 100)}%)"
+            self._add("pattern_anomaly", "high", (), message)
 
     def placeholders(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
         if original is result:
             return
+        known = self._known(original, result)
         if type(result) is str:
             if path and type(original) is str and _length(original) > _LONG_TEXT and _PLACEHOLDER.match(result):
                 self._add("pattern_anomaly", "medium", path, "Complex content replaced with placeholder")
-        elif is_object(result):
+        elif not is_array(result) and (known is not None or is_object(result)):
             # Arrays are not looked into: the original asks for the key "[0]", which is nowhere.
-            for key in self._keys(result):
-                self.placeholders(prop(original, key), result[key], (*path, key))
+            before = _members(original) if known is not None or is_container(original) else {}
+            for key in _keys(result, known):
+                self.placeholders(before.get(key, UNDEFINED), result[key], (*path, key))
 
     def _texts(self, original: str, result: str, path: tuple[str, ...]) -> None:
         before, after = _length(original), _length(result)
@@ -142,7 +148,7 @@ class _Comparison:
             message = "Content appears to be truncated (detected truncation pattern)"
             self._add("pattern_anomaly", "medium", path, message)
 
-    def _arrays(self, original: list[Any], result: list[Any], path: tuple[str, ...]) -> None:
+    def _arrays(self, original: list[Any], result: list[Any], known: Known, path: tuple[str, ...]) -> None:
         before, after = len(original), len(result)
         if before == 0:
             return
@@ -150,27 +156,20 @@ class _Comparison:
         if reduction > self.limits.array_reduction:
             message = f"Array reduced by {_one_decimal(reduction)}% (from {before} to {after} items)"
             self._add("pattern_anomaly", "high" if reduction > 80 else "medium", path, message)
-        known = self._known(result)
         for i in range(min(before, after)) if known is None else known:
             self.compare(original[i], result[i], (*path, f"[{i}]"))
 
-    def _objects(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
-        known = self._known(result)
-        removed = [
-            key
-            for key in (_keys(original) if known is None else known)
-            if prop(original, key) is not UNDEFINED and prop(result, key) is UNDEFINED
-        ]
+    def _objects(self, original: dict[str, Any], result: dict[str, Any], known: Known, path: tuple[str, ...]) -> None:
+        removed = [key for key in (original if known is None else known) if key in original and key not in result]
         if removed:
             reduction = len(removed) / len(original) * 100
-            with_content = [key for key in removed if not _is_blank(prop(original, key))]
+            with_content = [key for key in removed if not _is_blank(original[key])]
             if with_content and reduction > self.limits.key_reduction:
                 message = f"{len(with_content)} non-empty keys removed ({_one_decimal(reduction)}% reduction)"
                 self._add("key_removal", "critical" if reduction > 80 else "high", path, message)
-        for key in self._keys(result):
-            before = prop(original, key)
-            if before is not UNDEFINED:
-                self.compare(before, prop(result, key), (*path, key))
+        for key in _keys(result, known):
+            if key in original:
+                self.compare(original[key], result[key], (*path, key))
 
     def _types(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
         before, after = _type_name(original), _type_name(result)
@@ -178,19 +177,10 @@ class _Comparison:
             message = f"Type changed from {before} to {after} (potential data loss)"
             self._add("type_change", "high", path, message)
 
-    def _known(self, result: Any) -> Collection[Any] | None:
-        """The keys or indexes of a container that may have changed, or None if that is not known."""
+    def _known(self, original: Any, result: Any) -> Known:
+        """The keys or indexes at which two containers may differ, or None if that is not known."""
         entry = self.touched.get(id(result))
-        return entry[1] if entry is not None and entry[0] is result else None
-
-    def _keys(self, result: Any) -> Iterable[str]:
-        """The keys of a container in its order, without those that are known to be as before."""
-        known = self._known(result)
-        if known is None:
-            return _keys(result)
-        if len(known) == 1:
-            return [key for key in known if key in result]
-        return own_keys(key for key in result if key in known)
+        return entry[2] if entry is not None and entry[0] is result and entry[1] is original else None
 
     def _add(
         self,
@@ -202,8 +192,20 @@ class _Comparison:
         self.findings.append(Finding(kind, severity, ".".join(path), message))
 
 
-def _keys(value: Any) -> list[str]:
-    return list(map(str, range(len(value)))) if is_array(value) else own_keys(value)
+def _are_containers(original: Any, result: Any) -> bool:
+    return is_container(original) and is_container(result)
+
+
+def _members(container: Any) -> dict[str, Any]:
+    """What is in a container by key; an array's items by the text of their index."""
+    return {str(i): value for i, value in enumerate(container)} if is_array(container) else container
+
+
+def _keys(result: dict[str, Any], known: Known) -> Iterable[str]:
+    """The keys of an object in their order, without those at which it is known to be as before."""
+    if known is None:
+        return own_keys(result)
+    return own_keys(key for key in (result if len(known) > 1 else known) if key in known and key in result)
 
 
 def _is_blank(value: Any) -> bool:

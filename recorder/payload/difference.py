@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from difflib import SequenceMatcher
+from itertools import compress
+from operator import is_not
 from typing import Any, Final, TypeAlias
 
 from jsonpointer import escape
@@ -58,12 +60,8 @@ def _object_changes(old: dict[str, Any], new: dict[str, Any], path: str) -> Iter
 
 
 def _array_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Change]:
-    start, shorter = 0, min(len(old), len(new))
-    while start < shorter and same(old[start], new[start]):
-        start += 1
-    end = 0
-    while end < shorter - start and same(old[-1 - end], new[-1 - end]):
-        end += 1
+    start = _alike(old, new, min(len(old), len(new)))
+    end = _alike(old[::-1], new[::-1], min(len(old), len(new)) - start)
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     at = start
     for first, last, from_, to in _blocks(before, after):
@@ -79,6 +77,14 @@ def _array_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Change
         for value in after[from_ + paired : to]:
             yield {"op": "add", "path": f"{path}/{at}", "value": value}
             at += 1
+
+
+def _alike(old: list[Any], new: list[Any], most: int) -> int:
+    """How many items at the beginning of two lists are the same, of so many at most."""
+    for i in compress(range(most), map(is_not, old, new)):
+        if not same(old[i], new[i]):
+            return i
+    return most
 
 
 def _blocks(before: list[Any], after: list[Any]) -> list[tuple[int, int, int, int]]:

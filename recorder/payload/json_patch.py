@@ -17,7 +17,7 @@ from ..errors import ChangeRefused
 from .blocking import enforce
 from .property_paths import index_of
 from .result import ChangeResult, Options
-from .trees import is_array, is_container, is_object, same
+from .trees import is_array, is_container, same
 
 
 def apply_json_patch(payload: Any, request: Any, options: Options) -> ChangeResult:
@@ -85,10 +85,9 @@ class Patched:
 
     def _replace(self, operation: dict[str, Any]) -> None:
         keys, value = _keys(operation, "path"), _value(operation)
-        self._find(keys)
         if keys:
             container = self._own_to(keys[:-1])
-            container[_place(container, keys[-1])] = value
+            container[_existing(container, keys[-1], keys[:-1])] = value
         else:
             self.root = value
         self.updates += 1
@@ -115,6 +114,7 @@ class Patched:
     def _find(self, keys: list[str]) -> Any:
         value = self.root
         for depth, key in enumerate(keys):
+            _expect_container(value, keys[:depth])
             value = value[_existing(value, key, keys[:depth])]
         return value
 
@@ -123,43 +123,38 @@ class Patched:
             self.root = value
             self.updates += 1
             return
-        self._find(keys[:-1])
         container, key = self._own_to(keys[:-1]), keys[-1]
-        if is_array(container):
+        if type(container) is list:
             index = len(container) if key == "-" else index_of(key)
             if index is None or index > len(container):
-                raise _Impossible(
-                    f"{key!r} is no place in the array {_path(keys[:-1])}, which has {len(container)} items"
-                )
+                raise _Impossible(f"{key!r} is no place in the array {_path(keys[:-1])} of {len(container)} items")
             container.insert(index, value)
             self.additions += 1
-        elif is_object(container):
+        else:
             self.updates += key in container
             self.additions += key not in container
             container[key] = value
-        else:
-            raise _Impossible(f"{_path(keys[:-1])} is {_kind(container)}, which has nothing below it")
 
     def _take(self, keys: list[str]) -> None:
         if not keys:
             raise _Impossible("the payload as a whole cannot be removed; replace it")
-        self._find(keys)
         container = self._own_to(keys[:-1])
-        del container[_place(container, keys[-1])]
+        del container[_existing(container, keys[-1], keys[:-1])]
         self.deletions += 1
 
     def _own_to(self, keys: list[str]) -> Any:
-        """The container at a path that is known to exist, copied, with all above it, unless that was done before."""
-        node = self.root = self._own(self.root)
-        for key in keys:
-            place = _place(node, key)
-            below = node[place] = self._own(node[place])
+        """The container at a path, of which this patch has a copy of its own, as of all above it."""
+        node = self.root = self._own(self.root, [])
+        for depth, key in enumerate(keys, 1):
+            place = _existing(node, key, keys[: depth - 1])
+            below = node[place] = self._own(node[place], keys[:depth])
             node = below
         return node
 
-    def _own(self, node: Any) -> Any:
-        if id(node) in self._owned or not is_container(node):
+    def _own(self, node: Any, keys: list[str]) -> Any:
+        if id(node) in self._owned:
             return node
+        _expect_container(node, keys)
         made: Any = list(node) if is_array(node) else dict(node)
         self._owned[id(made)] = made  # the reference keeps the id from being used again
         return made
@@ -191,21 +186,21 @@ def _value(operation: dict[str, Any]) -> Any:
     return operation["value"]
 
 
-def _place(container: Any, key: str) -> Any:
-    return int(key) if is_array(container) else key
+def _expect_container(value: Any, keys: list[str]) -> None:
+    if not is_container(value):
+        raise _Impossible(f"{_path(keys)} is {_kind(value)}, which has nothing below it")
 
 
-def _existing(container: Any, key: str, above: list[str]) -> str | int:
-    if is_object(container):
+def _existing(container: Any, key: str, above: list[str]) -> Any:
+    """The key or index under which a container has something."""
+    if not is_array(container):
         if key in container:
             return key
         raise _Impossible(f"there is no {key!r} in {_path(above)}")
-    if is_array(container):
-        index = index_of(key)
-        if index is not None and index < len(container):
-            return index
-        raise _Impossible(f"there is no item {key!r} in the array {_path(above)}, which has {len(container)} items")
-    raise _Impossible(f"{_path(above)} is {_kind(container)}, which has nothing below it")
+    index = index_of(key)
+    if index is not None and index < len(container):
+        return index
+    raise _Impossible(f"there is no item {key!r} in the array {_path(above)} of {len(container)} items")
 
 
 def _path(keys: list[str]) -> str:

@@ -20,10 +20,10 @@ from ..errors import ChangeRefused
 from .analyzer import analyze
 from .permissions import Operation, Permissions
 from .property_paths import get, index_of, is_falsy, item, own_keys, tokens, walk
-from .request import NEW, REMOVE, REPLACE, UPDATE, correct_stray_keys, is_delete
+from .request import NEW, REMOVE, REPLACE, UPDATE, Correction, correct_stray_keys, is_delete
 from .result import ChangeResult, Options
 from .strict import StrictNotes
-from .trees import UNDEFINED, is_array, is_container, is_object
+from .trees import UNDEFINED, is_array, is_container, is_object, key_text
 
 
 def apply_memberjunction(payload: Any, request: Any, options: Options) -> ChangeResult:
@@ -33,16 +33,16 @@ def apply_memberjunction(payload: Any, request: Any, options: Options) -> Change
             f"a memberjunction request is an object with {NEW}, {UPDATE}, {REPLACE} or {REMOVE}; "
             f"this is {type(request).__name__}. Nothing was changed."
         )
-    corrected: dict[str, Any] = request
-    warnings: list[str] = []
+    corrected = Correction(request)
     if not options.ignore_stray_keys:
-        corrected, warnings = correct_stray_keys(request, payload, options.agent_name)
+        corrected = correct_stray_keys(request, payload, options.agent_name)
+    warnings = corrected.warnings
     permissions = Permissions(options.allowed_paths) if options.allowed_paths is not None else None
     notes = StrictNotes(permissions) if options.strict else None
     if notes is not None:
-        notes.request(request, corrected)
+        notes.request(request, corrected.request)
     work = _Application(permissions, notes, warnings)
-    result = work.node({} if is_falsy(payload) else payload, None, _Request.of(corrected))
+    result = work.node({} if is_falsy(payload) else payload, None, _Request.of(corrected.request, corrected.names))
     feedback = False
     if options.analyze:
         findings = analyze(payload, result, touched=work.touched)
@@ -56,7 +56,7 @@ def apply_memberjunction(payload: Any, request: Any, options: Options) -> Change
         warnings=warnings,
         blocked_operations=work.blocked,
         requires_feedback=feedback,
-        applied_request=corrected,
+        applied_request=corrected.request,
     )
 
 
@@ -81,18 +81,20 @@ def _is_significant(value: Any) -> bool:
 
 
 class _Section:
-    """One section of a request, asked by joined path."""
+    """One section of a request, asked by joined path; `names` are properties that stray keys left on an array."""
 
-    __slots__ = ("_dotted", "_root")
+    __slots__ = ("_dotted", "_names", "_root")
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, names: dict[str, Any] | None = None) -> None:
         self._root = root
-        keys = root if is_object(root) else ()
+        self._names = names
+        keys = [*(root if is_object(root) else ()), *(names or ())]
         self._dotted = [key for key in keys if "." in key or "[" in key]
 
     def value(self, path: str) -> Any:
         """What the section says about the key at a path, or UNDEFINED."""
-        return UNDEFINED if self._root is UNDEFINED else get(self._root, path)
+        found = UNDEFINED if self._names is None else get(self._names, path)
+        return get(self._root, path) if found is UNDEFINED and self._root is not UNDEFINED else found
 
     def node(self, path: str | None) -> Any:
         """What the section says about the container at a path, or UNDEFINED; with no path that is all of it."""
@@ -100,13 +102,14 @@ class _Section:
 
     def below(self, path: str | None) -> Iterator[str]:
         """The keys below a plain path, other than those of an object `node` returns, where the section may say more."""
-        found = walk(self._root, tokens(path)) if path else self._root
-        if is_array(found):
-            yield from (str(i) for i, value in enumerate(found) if value is not None and _is_significant(value))
-        elif type(found) is str:
-            yield from map(str, range(len(found)))
-        elif self._dotted and is_object(found):
-            yield from found
+        for root in (self._root, self._names):
+            found = walk(root, tokens(path)) if path else root
+            if is_array(found):
+                yield from (str(i) for i, value in enumerate(found) if value is not None and _is_significant(value))
+            elif type(found) is str:
+                yield from map(str, range(len(found)))
+            elif is_object(found) and (self._dotted or root is self._names):
+                yield from found
         for key in self._dotted:
             if path is None or key.startswith(f"{path}."):
                 yield from _beginnings(key if path is None else key[len(path) + 1 :])
@@ -141,9 +144,9 @@ class _Request:
         self.prefix = prefix
 
     @classmethod
-    def of(cls, request: dict[str, Any]) -> _Request:
+    def of(cls, request: dict[str, Any], names: dict[str, dict[str, Any]]) -> _Request:
         def section(name: str) -> _Section:
-            return _Section(request[name]) if name in request else _NOTHING
+            return _Section(request[name], names.get(name)) if name in request else _NOTHING
 
         return cls(replace=section(REPLACE), remove=section(REMOVE), update=section(UPDATE), new=section(NEW))
 
@@ -172,12 +175,11 @@ class _Request:
                 keys.update(dict.fromkeys(own_keys(node)))
         return keys
 
-    def below(self, target: dict[str, Any], path: str | None, handled: dict[str, None]) -> list[str]:
+    def below(self, target: dict[str, Any], text: str, path: str | None, handled: dict[str, None]) -> list[str]:
         """The other keys of the object at a path below which some section may say something."""
         if not _is_plain(path):
             return [key for key in own_keys(target) if key not in handled]
         found = {key for section in self._sections() for key in section.below(path)}
-        text = "".join(target)
         if "." in text or "[" in text or "]" in text or "" in target:
             found.update(key for key in target if "." in key or not _is_plain(key))
         found = {key for key in found if key in target and key not in handled}
@@ -188,9 +190,8 @@ class _Request:
         if not _is_plain(path):
             return range(len(target))
         found: set[int] = set()
-        for section in (self.remove, self.update):
-            found.update(_indexes(section.node(path)))
         for section in self._sections():
+            found.update(_indexes(section.node(path)))
             found.update(index for key in section.below(path) if (index := index_of(key)) is not None)
         return sorted(index for index in found if index < len(target))
 
@@ -210,10 +211,10 @@ def _indexes(node: Any) -> Iterator[int]:
 class _Draft:
     """An object that is copied when it is first written to."""
 
-    __slots__ = ("_keys", "value")
+    __slots__ = ("_keys", "_source", "value")
 
     def __init__(self, value: dict[str, Any]) -> None:
-        self.value = value
+        self.value = self._source = value
         self._keys: dict[str, None] | None = None
 
     def get(self, key: str) -> Any:
@@ -227,9 +228,9 @@ class _Draft:
         if key in self.value:
             del self._write(key)[key]
 
-    def finish(self, touched: dict[int, tuple[Any, Any]]) -> dict[str, Any]:
+    def finish(self, touched: dict[int, tuple[Any, Any, Any]]) -> dict[str, Any]:
         if self._keys is not None:
-            touched[id(self.value)] = (self.value, self._keys)
+            touched[id(self.value)] = (self.value, self._source, self._keys)
         return self.value
 
     def _write(self, key: str) -> dict[str, Any]:
@@ -248,19 +249,23 @@ class _Application:
         self.deletions = 0
         self.warnings = warnings
         self.blocked: list[dict[str, Any]] = []
-        self.touched: dict[int, tuple[Any, Any]] = {}
+        self.touched: dict[int, tuple[Any, Any, Any]] = {}
         self._permissions = permissions
         self._notes = notes
 
     def node(self, target: Any, path: str | None, request: _Request) -> Any:
         """Apply what the request says at and below a path; returns the same object if that changes nothing."""
+        made = self._container(target, path, request)
+        return target if made is UNDEFINED else made
+
+    def _container(self, target: Any, path: str | None, request: _Request) -> Any:
+        """The same, but UNDEFINED if there is nothing below the target."""
         if is_array(target):
             return self._array(target, path, request)
-        if is_object(target):
-            return self._object(target, path, request)
-        return target
+        text = key_text(target)
+        return UNDEFINED if text is None else self._object(target, text, path, request)
 
-    def _object(self, target: dict[str, Any], path: str | None, request: _Request) -> Any:
+    def _object(self, target: dict[str, Any], text: str, path: str | None, request: _Request) -> Any:
         draft = _Draft(target)
         if self._notes is not None:
             self._notes.object_shapes(request.full(path), request.nodes(path))
@@ -268,7 +273,7 @@ class _Application:
         for key in keys:
             self._key(draft, key, _join(path, key), request)
         self._delete_marked(draft, path, request)
-        for key in request.below(draft.value, path, keys):
+        for key in request.below(draft.value, text, path, keys):
             draft.set(key, self.node(draft.value[key], _join(path, key), request))
         return draft.finish(self.touched)
 
@@ -340,8 +345,9 @@ class _Application:
         old = draft.get(key)
         if self._denied("update", "update", path, old, value, request):
             return
-        if is_container(value) and is_container(old):
-            draft.set(key, self.node(old, path, request))
+        made = self._container(old, path, request) if is_container(value) else UNDEFINED
+        if made is not UNDEFINED:
+            draft.set(key, made)
         else:
             if self._notes is not None and (misplaced or not is_delete(value)):
                 self._notes.overwritten(request.full(path), old, value, misplaced)
@@ -383,7 +389,7 @@ class _Application:
         made = list(target)
         for i, value in changed.items():
             made[i] = value
-        self.touched[id(made)] = (made, changed)
+        self.touched[id(made)] = (made, target, changed)
         made += appended
         return made
 
@@ -393,9 +399,10 @@ class _Application:
         if self._notes is not None:
             others = {REMOVE: request.remove.value(path), REPLACE: request.replace.value(path)}
             self._notes.lost_beside_update(request.full(path), others)
-        if is_object(wanted) and is_object(old):
+        text = key_text(old) if is_object(wanted) else None
+        if text is not None:
             # A request of its own, so the paths in it, and those that permissions are asked for, begin at the item.
-            return self._object(old, None, _Request(update=_Section(wanted), prefix=request.full(path)))
+            return self._object(old, text, None, _Request(update=_Section(wanted), prefix=request.full(path)))
         if self._notes is not None:
             self._notes.assigned(request.full(path), wanted)
         self.updates += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jsonpointer import JsonPointer, JsonPointerException
@@ -102,9 +103,23 @@ def _keys_of(path: str) -> list[str]:
         raise UsageError(f"remove: {path!r} is no JSON Pointer: {error}") from error
 
 
-def correct_stray_keys(
-    request: dict[str, Any], payload: Any, agent_name: str | None
-) -> tuple[dict[str, Any], list[str]]:
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A request after its stray keys were moved.
+
+    Attributes:
+        request: the same object as before if there were none.
+        warnings: one for each key.
+        names: by section, what was moved to a section that is an array. JavaScript sets a property on the array there,
+            which no JSON shows; it counts only for a key that another section names too.
+    """
+
+    request: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
+    names: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def correct_stray_keys(request: dict[str, Any], payload: Any, agent_name: str | None) -> Correction:
     """Move payload data that stands beside the sections into one of them.
 
     A key goes to `updateElements` if the payload has it, else to `newElements`. What the section says already wins;
@@ -115,29 +130,29 @@ def correct_stray_keys(
         payload: the payload that the request is for.
         agent_name: for the warnings.
 
-    Returns:
-        The corrected request, the same object if there was nothing to correct; and a warning for each key.
-
     Raises:
         ChangeRefused: the section that a key belongs to is a scalar.
     """
     strays = [key for key in own_keys(request) if key not in (*SECTIONS, REASONING) and _STRAY.match(key)]
     if not strays:
-        return request, []
-    corrected, warnings = dict(request), []
+        return Correction(request)
+    corrected = dict(request)
+    done = Correction(corrected)
     prefix = f"[PayloadManager:{agent_name}]" if agent_name else "[PayloadManager]"
     for key in strays:
         section = UPDATE if prop(payload, key) is not UNDEFINED and is_container(payload) else NEW
-        corrected[section] = _with_stray(corrected.get(section), key, corrected.pop(key), section)
-        warnings.append(f'{prefix} Auto-corrected stray key "{key}" in payloadChangeRequest — moved to {section}')
-    return corrected, warnings
+        value, there = corrected.pop(key), corrected.get(section)
+        if is_array(there):
+            done.names.setdefault(section, {})[key] = value
+        else:
+            corrected[section] = _with_stray(there, key, value, section)
+        done.warnings.append(f'{prefix} Auto-corrected stray key "{key}" in payloadChangeRequest — moved to {section}')
+    return done
 
 
 def _with_stray(section: Any, key: str, value: Any, name: str) -> Any:
     if not section and not is_container(section):
         return {key: value}
-    if is_array(section):
-        return section  # the original hangs the key onto the array, where nothing looks for it
     if not is_object(section):
         raise ChangeRefused(
             f"the request has {key!r} beside its sections, which belongs to {name}; but {name} is {section!r}, "
