@@ -113,8 +113,13 @@ class AgentResult(Document):
         return {"type": self.type, **super().document(), "invocationState": self.invocation_state}
 
     def to_json(self) -> dict[str, Any]:
-        """The public form: all but traces, metrics, invocation context and invocation state. `json.dumps` takes it."""
+        """The public form: all but traces, metrics, invocation context and invocation state. `json.dumps` takes it.
+
+        The context sizes, which are read from the metrics, are in it as far as there are any.
+        """
         public = {key: value for key, value in self.document().items() if key not in _NOT_PUBLIC}
+        sizes = {"contextSize": self.context_size, "projectedContextSize": self.projected_context_size}
+        public |= {key: size for key, size in sizes.items() if size is not None}
         stored: dict[str, Any] = encode(public).stored
         return stored
 

@@ -237,7 +237,7 @@ class PayloadChangedData(Data):
     blocked: list[dict[str, Any]] = Field(default_factory=list)
     requires_feedback: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
-    correction: list[dict[str, Any]] | None = None
+    correction: Any = None
     hash_before: str
     hash_after: str
 

@@ -46,7 +46,7 @@ from .payload import LATEST, difference, missing_leaves
 from .scope import current
 from .store import FIRST, EventStore, RunInfo, Summary
 from .upcasters import version_of
-from .values import is_plain
+from .values import already_stored, is_plain
 from .writer import BackgroundWriter
 
 StorePolicy: TypeAlias = Literal["raise", "warn"]
@@ -130,7 +130,7 @@ class RunRecorder:
                 agent=agent,
                 entry_point=entry_point,
                 input=input,
-                payload=self.payload.stored,
+                payload=already_stored(self.payload.stored),
                 payload_hash=self.payload.hash,
                 params=dict(params or {}),
                 applier={"name": applier, "version": LATEST[applier]},
@@ -337,8 +337,8 @@ class RunRecorder:
             "payload.changed",
             PayloadChangedData(
                 applier={"name": applier, "version": LATEST[applier]},
-                request=change.request,
-                applied_request=change.applied_request,
+                request=already_stored(change.request),
+                applied_request=already_stored(change.applied_request),
                 source=dict(source),
                 reason=reason,
                 counts=outcome.applied,
@@ -346,7 +346,7 @@ class RunRecorder:
                 blocked=outcome.blocked_operations,
                 requires_feedback=outcome.requires_feedback,
                 options=dict(options),
-                correction=change.correction,
+                correction=already_stored(change.correction),
                 hash_before=change.hash_before,
                 hash_after=change.hash_after,
             ),

@@ -38,6 +38,8 @@ def test_the_public_form_leaves_out_four_fields_and_nothing_else() -> None:
         "structuredOutput": {"amount": 3},
         "interrupts": [{"id": "i1", "name": "approve", "reason": {"amount": 3}}],
         "checkpoint": {"position": "afterModel", "cycleIndex": 2, "schemaVersion": "1.0"},
+        "contextSize": 812,
+        "projectedContextSize": 900,
     }
 
 
@@ -91,6 +93,9 @@ def test_context_sizes_come_from_the_metrics() -> None:
     assert (other.context_size, other.projected_context_size) == (5, None)
     bare = AgentResult(stop_reason="endTurn")
     assert (bare.context_size, bare.projected_context_size) == (None, None)
+    assert result.to_json()["contextSize"] == 812
+    assert result.to_json()["projectedContextSize"] == 900
+    assert "projectedContextSize" not in other.to_json()
     assert "contextSize" not in bare.to_json()
 
 
