@@ -20,20 +20,20 @@ from .measuring import Row, duration, medians
 
 
 def result_of(size: int) -> dict[str, Any]:
-    """A tool's result of about `size` bytes of JSON: records with ids, names, numbers, flags and a text."""
+    """A tool's result of about `size` bytes of JSON: a record of some twenty values, and texts that were found."""
     record = {
         "id": "A-17",
         "customer": {"id": "C-104", "name": "Acme GmbH", "tier": "gold"},
         "items": [{"sku": "LAMP-2", "price": 95.5, "quantity": 1}, {"sku": "BULB-9", "price": 17.0, "quantity": 2}],
         "usage": {"input_tokens": 812, "output_tokens": 64},
         "shipped": True,
-        "note": "The parcel was left with a neighbour, who signed for it in the afternoon. " * 4,
+        "refunded": None,
     }
-    records = [record]
-    while len(orjson.dumps(records)) < size * 0.9:
-        records = [*records, record]
-    filler = size - len(orjson.dumps(records))
-    return {"records": records, "text": "lorem ipsum dolor sit amet " * max(0, filler // 27)}
+    missing = size - len(orjson.dumps(record))
+    sentence = "The parcel was left with a neighbour, who signed for it in the afternoon. "
+    text = (sentence * (missing // len(sentence) + 1))[: max(0, missing - 40)]
+    passages = [text[start : start + 2_000] for start in range(0, len(text), 2_000)]
+    return {**record, "found": [{"rank": rank, "text": passage} for rank, passage in enumerate(passages)]}
 
 
 class _Raw:

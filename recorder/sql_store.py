@@ -16,7 +16,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -61,15 +60,56 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Statement:
-    """A statement compiled once; `bind` puts named values into the driver's parameter style."""
+    """A statement compiled once. `bind` takes values in the order of `names`, and gives what the driver takes."""
 
     def __init__(self, clause: sa.ClauseElement, dialect: sa.Dialect, names: Sequence[str]) -> None:
         compiled = clause.compile(dialect=dialect, column_keys=list(names) if isinstance(clause, sa.Insert) else None)
         self.sql = str(compiled)
-        self.order: list[str] | None = list(compiled.positiontup) if compiled.positiontup else None
+        self._names = tuple(names)
+        self._order = compiled.positiontup and tuple(compiled.positiontup)
 
-    def bind(self, values: Mapping[str, Any]) -> Any:
-        return values if self.order is None else [values[name] for name in self.order]
+    def bind(self, *values: Any) -> Any:
+        if self._order == self._names:
+            return values
+        named = dict(zip(self._names, values, strict=True))
+        return named if self._order is None else [named[name] for name in self._order]
+
+
+class _Transaction:
+    """One transaction on a store's held connection: all or nothing, and errors in our own words."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> Callable[[str, Any], Any]:
+        store = self._store
+        store._lock.acquire()
+        try:
+            execute: Callable[[str, Any], Any] = store._connected().execute
+            execute(store._begin, ())
+        except BaseException as error:
+            store._lock.release()
+            store._explain(error)
+            raise
+        return execute
+
+    def __exit__(self, _cls: Any, error: BaseException | None, _traceback: Any) -> None:
+        store = self._store
+        try:
+            if error is None:
+                try:
+                    store._driver.execute("COMMIT", ())
+                    return
+                except BaseException as failure:
+                    error = failure
+            store._message_ids.clear()  # some may be ids that this transaction gave
+            store._driver.execute("ROLLBACK", ())
+            store._explain(error)
+            raise error
+        finally:
+            store._lock.release()
 
 
 class SqlStore(EventStore):
@@ -121,7 +161,8 @@ class SqlStore(EventStore):
             table.name: _Statement(_ignoring(dialect, table), dialect, ["hash", "body", "packed"])
             for table in (message, blob)
         }
-        self._message_id = _Statement(sa.select(message.c.id).where(message.c.hash == sa.bindparam("h")), dialect, ())
+        by_hash = sa.select(message.c.id).where(message.c.hash == sa.bindparam("h"))
+        self._message_id = _Statement(by_hash, dialect, ("h",))
         self._message_ids: dict[str, int] = {}
         self._message_addresses: dict[int, str] = {}
         self._advance = _Statement(
@@ -129,8 +170,11 @@ class SqlStore(EventStore):
             .where(run.c.number == sa.bindparam("n"), run.c.head_seq == sa.bindparam("expected"))
             .values(head_seq=sa.bindparam("seq"), head_hash=sa.bindparam("hash")),
             dialect,
-            (),
+            ("seq", "hash", "n", "expected"),
         )
+        self._summaries: dict[tuple[str, ...], _Statement] = {}
+        self._begin = "BEGIN IMMEDIATE" if dialect.name == "sqlite" else "BEGIN"
+        self._driver_error: type[Exception] = dialect.loaded_dbapi.Error
 
     def _connect_args(self) -> dict[str, Any]:
         if sa.make_url(self.url).get_backend_name() == "sqlite":
@@ -203,70 +247,56 @@ class SqlStore(EventStore):
     def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
         names = [column.name for column in run.columns if column.name != "number"]
         numbers = []
-        with self._transaction() as execute:
+        with _Transaction(self) as execute:
             statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
             for info, rows in runs:
-                values = {name: getattr(info, name) for name in names}
-                numbers.append(int(execute(statement.sql, statement.bind(values)).fetchone()[0]))
+                values = statement.bind(*(getattr(info, name) for name in names))
+                numbers.append(int(execute(statement.sql, values).fetchone()[0]))
                 self._write_rows(execute, numbers[-1], rows)
         return numbers
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Callable[[str, Any], Any]]:
-        """One transaction on the held connection: all or nothing, and errors in our own words."""
-        with self._lock:
-            execute = self._connected().execute
-            try:
-                execute("BEGIN IMMEDIATE" if self._engine.dialect.name == "sqlite" else "BEGIN", ())
-                try:
-                    yield execute
-                except BaseException:
-                    self._message_ids.clear()  # some may be ids that this transaction gave
-                    execute("ROLLBACK", ())
-                    raise
-                execute("COMMIT", ())
-            except self._engine.dialect.loaded_dbapi.Error as error:
-                raise StoreError(f"cannot write to the store {self.url}: {_reason(error)}") from error
+    def _explain(self, error: BaseException) -> None:
+        """Raise a driver's error as one of ours; return for any other."""
+        if isinstance(error, self._driver_error):
+            raise StoreError(f"cannot write to the store {self.url}: {_reason(error)}") from error
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
-        with self._transaction() as execute:
-            head = {"n": number, "expected": expected_seq, "seq": rows[-1].seq, "hash": rows[-1].hash}
-            if execute(self._advance.sql, self._advance.bind(head)).rowcount != 1:
+        last = rows[-1]
+        with _Transaction(self) as execute:
+            if execute(self._advance.sql, self._advance.bind(last.seq, last.hash, number, expected_seq)).rowcount != 1:
                 found = execute(f"SELECT uid, head_seq FROM run WHERE number = {int(number)}", ()).fetchone()
                 raise VersionConflict(found[0], expected_seq, found[1])
             self._write_rows(execute, number, rows)
             if summary.fields:
-                statement = _Statement(
-                    sa.update(run)
-                    .where(run.c.number == sa.bindparam("n"))
-                    .values({name: sa.bindparam(f"v_{name}") for name in summary.fields}),
-                    self._engine.dialect,
-                    (),
-                )
-                values = {f"v_{name}": value for name, value in summary.fields.items()}
-                execute(statement.sql, statement.bind({"n": number, **values}))
+                statement = self._summary_statement(tuple(summary.fields))
+                execute(statement.sql, statement.bind(*summary.fields.values(), number))
+
+    def _summary_statement(self, names: tuple[str, ...]) -> _Statement:
+        statement = self._summaries.get(names)
+        if statement is None:
+            clause = sa.update(run).where(run.c.number == sa.bindparam("n"))
+            values = {name: sa.bindparam(f"v_{name}") for name in names}
+            statement = _Statement(clause.values(values), self._engine.dialect, (*(f"v_{name}" for name in names), "n"))
+            self._summaries[names] = statement
+        return statement
 
     def _write_rows(self, execute: Callable[[str, Any], Any], number: int, rows: Sequence[StoredEvent]) -> None:
+        bind, sql = self._insert.bind, self._insert.sql
         for row in rows:
-            conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
-            execute(
-                self._insert.sql,
-                self._insert.bind(
-                    {
-                        "key": number << SEQ_BITS | row.seq,
-                        "round": row.round,
-                        "kind": row.kind,
-                        "version": row.version,
-                        "time": row.time,
-                        "within": row.within,
-                        "task": row.task,
-                        "body": row.body,
-                        "body_hash": None,
-                        "hash": _digest(row.hash),
-                        "conversations": conversations,
-                    }
-                ),
+            values = bind(
+                number << SEQ_BITS | row.seq,
+                row.round,
+                row.kind,
+                row.version,
+                row.time,
+                row.within,
+                row.task,
+                row.body,
+                None,
+                _digest(row.hash),
+                self._keep_contents(execute, row) if row.conversations or row.blobs else None,
             )
+            execute(sql, values)
 
     def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
         """Store the messages and blobs that are new; return the row's lists of message ids."""
@@ -279,7 +309,7 @@ class SqlStore(EventStore):
             known = self._message_ids.get(address)
             if known is None:
                 self._keep(execute, message, address, content)
-                found = execute(self._message_id.sql, self._message_id.bind({"h": _digest(address)})).fetchone()
+                found = execute(self._message_id.sql, self._message_id.bind(_digest(address))).fetchone()
                 known = int(found[0])
             ids[address] = known
         if len(self._message_ids) > REMEMBERED:
@@ -294,8 +324,7 @@ class SqlStore(EventStore):
         packed = zstandard.compress(content) if len(content) > PACK_LIMIT else content
         smaller = len(packed) < len(content)
         statement = self._keep_statements[table.name]
-        values = {"hash": _digest(address), "body": packed if smaller else content, "packed": int(smaller)}
-        execute(statement.sql, statement.bind(values))
+        execute(statement.sql, statement.bind(_digest(address), packed if smaller else content, int(smaller)))
 
     # -- reading ------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
@@ -73,8 +73,7 @@ RunRef: TypeAlias = str | int | RunInfo
 """A run by "run42", number, uid, a unique prefix of the uid, "@last", or as a RunInfo."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The end of a run's log."""
 
     seq: int
@@ -204,10 +203,11 @@ class EventStore(ABC):
         """
         info = run if isinstance(run, RunInfo) else self.run(run)
         redactor = self.redactor
-        rows = [encode_event(event, redactor) for event in events]
-        for offset, row in enumerate(rows, expected_seq + 1):
-            if row.seq != offset:
-                raise ValueError(f"event {row.seq} cannot follow event {offset - 1}: seqs are gapless")
+        rows = []
+        for seq, event in enumerate(events, expected_seq + 1):
+            if event.seq != seq:
+                raise ValueError(f"event {event.seq} cannot follow event {seq - 1}: seqs are gapless")
+            rows.append(encode_event(event, redactor))
         return self.append_rows(info, expected_seq, rows, Summary.of(events))
 
     def append_rows(self, info: RunInfo, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> Head:
