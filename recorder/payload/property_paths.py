@@ -136,7 +136,7 @@ class WorkingCopy:
         """Put a value at a path; what is missing on the way is made, an array where the next key is an index."""
         if not is_container(self.root):
             return
-        if value is not UNDEFINED and same(self.get(keys), value):
+        if is_container(self.get(keys[:-1])) and value is not UNDEFINED and same(self.get(keys), value):
             return
         node = self.root = self._own(self.root)
         for key, following in pairwise(keys):

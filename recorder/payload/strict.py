@@ -92,12 +92,15 @@ class StrictNotes:
         """Permission was asked for a path, which inside an item of an array is not the full path."""
         if self._permissions is None:
             return
-        if asked != full and allowed != self._permissions.allows(full, operation):
-            verb, contrary = ("allowed", "not allowed") if allowed else ("denied", "allowed")
-            self._note(
-                f"'{operation}' of {_place(full)} was {verb} as {_place(asked)}, counted from the item of the array; "
-                f"under its full path it is {contrary}"
+        if asked != full:
+            named = (
+                f"'{operation}' of {_place(full)} was asked for as {_place(asked)}, counted from the item of the array"
             )
+            meant = self._permissions.allows(full, operation)
+            if not allowed:
+                self._note(f"{named}, and denied" + ("; under its full path it is allowed" if meant else ""))
+            elif not meant:
+                self._note(f"{named}, and allowed; under its full path it is not allowed")
         elif not allowed and is_container(wanted):
             inside = [".".join((full, *map(str, below))) for below, _ in _leaves(wanted, ()) if below]
             permitted = [place for place in inside if self._permissions.allows(place, operation)]
