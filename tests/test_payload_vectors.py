@@ -32,6 +32,7 @@ def lines(name: str) -> list[dict[str, Any]]:
 
 APPLY = lines("apply_cases.jsonl")
 PATHS = lines("path_cases.jsonl")
+ODD = lines("odd_cases.jsonl")
 UNITS = json.loads((FOLDER / "unit_vectors.json").read_text(encoding="utf-8"))
 RUN = json.loads((FOLDER / "example_run.json").read_text(encoding="utf-8"))
 
@@ -56,6 +57,7 @@ def applied(payload: Any, request: Any, options: dict[str, Any]) -> ChangeResult
         allowed_paths=options.get("allowedPaths"),
         ignore_stray_keys=options.get("ignoreStrayKeys", False),
         analyze=options.get("analyzeChanges", True),
+        agent_name=options.get("agentName"),
     )
 
 
@@ -63,6 +65,7 @@ def test_no_vector_is_missing() -> None:
     """The files hold as many vectors as were computed, and every one of them has a test."""
     assert len(APPLY) == len({case["id"] for case in APPLY}) == 205
     assert len(PATHS) == len({case["id"] for case in PATHS}) == 97
+    assert len(ODD) == len({case["id"] for case in ODD}) == 343
     assert {name: len(UNITS[name]) for name in UNITS if name != "about"} == {
         "applyAgentChangeRequest": 31,
         "deepMerge": 9,
@@ -78,6 +81,10 @@ def test_no_vector_is_missing() -> None:
 @pytest.mark.parametrize("case", [case for case in APPLY if case["id"] not in INHERITED_KEYS], ids=case_name)
 def test_a_change_request_does_what_it_does_there(case: dict[str, Any]) -> None:
     """Result, counts, warnings, blocked operations and the corrected request are the original's."""
+    compare_change(case)
+
+
+def compare_change(case: dict[str, Any]) -> None:
     outcome = applied(case["payload"], case["request"], case["options"])
     assert exact(outcome.result) == exact(case["result"])
     assert outcome.applied == case["applied"]
@@ -160,6 +167,15 @@ PATH_FUNCTIONS = {
 def test_a_payload_goes_down_and_comes_up_as_there(case: dict[str, Any]) -> None:
     """What a sub-agent is given, and what of its payload is taken, is the original's."""
     assert exact(PATH_FUNCTIONS[case["fn"]](case, case["args"])) == exact(case["result"])
+
+
+@pytest.mark.parametrize("case", ODD, ids=case_name)
+def test_an_odd_call_does_what_it_does_there(case: dict[str, Any]) -> None:
+    """Keys that look like paths, sections of the wrong kind and patterns that are no patterns change nothing in that."""
+    if case["fn"] == "applyAgentChangeRequest":
+        compare_change(case)
+    else:
+        assert exact(PATH_FUNCTIONS[case["fn"]](case, case["args"])) == exact(case["result"])
 
 
 @pytest.mark.parametrize("number", range(3))
