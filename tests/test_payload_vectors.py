@@ -171,7 +171,7 @@ def test_a_payload_goes_down_and_comes_up_as_there(case: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("case", ODD, ids=case_name)
 def test_an_odd_call_does_what_it_does_there(case: dict[str, Any]) -> None:
-    """Keys that look like paths, sections of the wrong kind and patterns that are no patterns change nothing in that."""
+    """Keys that look like paths, sections of the wrong kind and patterns that are none make no difference."""
     if case["fn"] == "applyAgentChangeRequest":
         compare_change(case)
     else:

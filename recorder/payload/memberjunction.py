@@ -23,7 +23,7 @@ from .property_paths import get, index_of, is_falsy, item, own_keys, tokens, wal
 from .request import NEW, REMOVE, REPLACE, UPDATE, Correction, correct_stray_keys, is_delete
 from .result import ChangeResult, Options
 from .strict import StrictNotes
-from .trees import UNDEFINED, is_array, is_container, is_object, key_text
+from .trees import UNDEFINED, is_array, is_container, is_object, key_text, same
 
 
 def apply_memberjunction(payload: Any, request: Any, options: Options) -> ChangeResult:
@@ -41,8 +41,15 @@ def apply_memberjunction(payload: Any, request: Any, options: Options) -> Change
     notes = StrictNotes(permissions) if options.strict else None
     if notes is not None:
         notes.request(request, corrected.request)
+    start = {} if is_falsy(payload) else payload
     work = _Application(permissions, notes, warnings)
-    result = work.node({} if is_falsy(payload) else payload, None, _Request.of(corrected.request, corrected.names))
+    result = work.node(start, None, _Request.of(corrected.request, corrected.names))
+    applied_request = corrected.request
+    if corrected.names:
+        alone = _Application(permissions, None, []).node(start, None, _Request.of(applied_request, {}))
+        if not same(alone, result):  # then only the keys where they were say what was applied
+            hung = {key: value for names in corrected.names.values() for key, value in names.items()}
+            applied_request = {**applied_request, **hung}
     feedback = False
     if options.analyze:
         findings = analyze(payload, result, touched=work.touched)
@@ -56,7 +63,7 @@ def apply_memberjunction(payload: Any, request: Any, options: Options) -> Change
         warnings=warnings,
         blocked_operations=work.blocked,
         requires_feedback=feedback,
-        applied_request=corrected.request,
+        applied_request=applied_request,
     )
 
 

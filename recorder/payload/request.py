@@ -110,8 +110,8 @@ class Correction:
     Attributes:
         request: the same object as before if there were none.
         warnings: one for each key.
-        names: by section, what was moved to a section that is an array. JavaScript sets a property on the array there,
-            which no JSON shows; it counts only for a key that another section names too.
+        names: by section, what belongs to a section that is an array. JavaScript sets a property on the array there,
+            which no JSON can show, and which may count all the same.
     """
 
     request: dict[str, Any]

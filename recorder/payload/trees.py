@@ -19,6 +19,7 @@ from typing import Any, Final, TypeGuard
 from jsonpointer import escape
 
 from ..frozen import FrozenDict, FrozenList
+from ..hashes import same as same_stored
 
 TAG: Final = "$type"
 """The key that makes a dict a tag."""
@@ -73,19 +74,24 @@ def same(a: Any, b: Any) -> bool:
         return True
     if is_array(a):
         return is_array(b) and len(a) == len(b) and all(map(same, a, b))
-    if is_object(a):
-        return is_object(b) and len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
-    kind = type(a)
-    if kind is not type(b):
+    kind, other = _kind(a), _kind(b)
+    if kind is not other:
         return False
+    if kind is dict:
+        if TAG in a:
+            return same_stored(a, b)
+        return len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
     if kind is float:
         return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (a != a and b != b)
-    if kind is dict or kind is FrozenDict:  # a tag, or keys that are no strings: a leaf, but compared by its parts
-        return len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
     try:
         return bool(a == b)
     except Exception:  # a user's type may answer == with anything; then only identity counts
         return False
+
+
+def _kind(value: Any) -> type:
+    kind = type(value)
+    return dict if kind is FrozenDict else kind
 
 
 def pointer(keys: Iterable[str | int]) -> str:
