@@ -322,7 +322,7 @@ _OTHERS: Final[dict[type, Writer]] = {
     FrozenList: _write_list,
     timezone: _write_timezone,
     ZoneInfo: _write_zoneinfo,
-    **{cls: _write_path for cls in PATHS.values()},
+    **dict.fromkeys(PATHS.values(), _write_path),
     range: _write_range,
     slice: _write_slice,
     type: write_class,

@@ -93,7 +93,9 @@ class _Encoder:
                 parts.append(None)
             slots: Slots = []
             stored = where[place] = self._write(value, slots)
-            if slots:
+            if not slots:
+                _order_set(stored)
+            else:
                 self._within.add(id(value))
                 todo.append((value, None, stored, 0, None))
                 depth += _LEVELS_OF_A_TAG if type(stored) is dict and "$type" in stored else 1

@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from .introspection import inherits, instance_dict, set_attributes, slots_of
-from .structured_types import MODEL_SLOTS, base_of, builtin_error_of, dataclass_fields, field_names, is_model
+from .structured_types import base_of, builtin_error_of, dataclass_fields, field_names, is_model, model_slots_of
 
 PLAIN_DATA: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "enum": lambda fields: fields["value"],
@@ -94,7 +94,8 @@ def _model(cls: Any, fields: dict[str, Any]) -> Any:
     _require(is_model(cls), "a pydantic model")
     made = object.__new__(cls)
     held = {"fields_set": set(fields["fields_set"]), "extra": fields.get("extra"), "private": fields.get("private")}
-    set_attributes(made, {slot: held[name] for name, slot in MODEL_SLOTS.items()})
+    for name, slot in model_slots_of(cls).items():
+        slot.__set__(made, held[name])
     own = instance_dict(made)
     _require(own is not None, "a pydantic model with fields")
     if own is not None:

@@ -10,6 +10,7 @@ import builtins
 import sys
 from enum import Enum
 from json import JSONDecodeError
+from types import MemberDescriptorType
 from typing import Any, Final
 
 from .builtin_types import BASES, Slots, Writer, put, write_class, write_items, write_mapping, write_str
@@ -22,6 +23,7 @@ from .introspection import (
     instance_dict,
     message_of,
     mro_of,
+    slots_of,
     static_attribute,
 )
 
@@ -34,13 +36,6 @@ BUILTIN_ERRORS: Final[dict[str, type[BaseException]]] = {
 
 _NAMED_ATTRIBUTES: Final = {ImportError: ("name", "path"), AttributeError: ("name",), NameError: ("name",)}
 """What built-in exceptions keep beside `args`. An AttributeError's `obj` is left out: it is the agent's own object."""
-
-MODEL_SLOTS: Final = {
-    "fields_set": "__pydantic_fields_set__",
-    "extra": "__pydantic_extra__",
-    "private": "__pydantic_private__",
-}
-"""Where a pydantic model keeps what is not a field, by the name it has in a log."""
 
 _writers: Final = ClassCache()
 
@@ -91,6 +86,12 @@ def is_model(cls: type) -> bool:
     return base is not None and inherits(cls, base)
 
 
+def model_slots_of(cls: type) -> dict[str, Any]:
+    """Return where a pydantic model keeps what is not a field; a root model has neither extra nor private ones."""
+    found = {name: static_attribute(cls, f"__pydantic_{name}__") for name in ("fields_set", "extra", "private")}
+    return {name: slot for name, slot in found.items() if type(slot) is MemberDescriptorType}
+
+
 def _write_enum(value: Any, slots: Slots) -> Any:
     own = instance_dict(value) or {}
     tag: dict[str, Any] = {"$type": "enum", "class": class_name(type(value)), "name": None, "value": None}
@@ -114,7 +115,9 @@ def _write_subclass(value: Any, slots: Slots) -> Any:
     cls = type(value)
     base = base_of(cls) or object
     tag = {"$type": "subclass", "class": class_name(cls), "value": BASES[base](value, slots)}
-    return _with_state(tag, attributes_of(value), slots)
+    parts_of_the_base = slots_of(base)
+    attributes = {name: item for name, item in attributes_of(value).items() if name not in parts_of_the_base}
+    return _with_state(tag, attributes, slots)
 
 
 def _write_dataclass(value: Any, slots: Slots) -> Any:
@@ -131,10 +134,10 @@ def _write_dataclass(value: Any, slots: Slots) -> Any:
 def _write_model(value: Any, slots: Slots) -> Any:
     tag: dict[str, Any] = {"$type": "model", "class": class_name(type(value))}
     tag["fields"] = write_mapping(list((instance_dict(value) or {}).items()), slots)
-    held = {name: static_attribute(type(value), slot).__get__(value) for name, slot in MODEL_SLOTS.items()}
+    held = {name: slot.__get__(value) for name, slot in model_slots_of(type(value)).items()}
     tag["fields_set"] = write_items(sorted(name for name in held["fields_set"] if type(name) is str), slots)
     for name in ("extra", "private"):
-        if held[name] is not None:
+        if held.get(name) is not None:
             tag[name] = write_mapping(list(held[name].items()), slots)
     return tag
 
