@@ -1,1 +1,246 @@
-"""Importers: read the recordings of other tools into events."""
+"""Importers: read the recordings of other tools into runs of our own.
+
+A file is read whole, its format is found from its content and name, and the importer of that format says what happened,
+event by event (`builder`). When all of it was understood, encoded and redacted, the runs are added to the store in one
+transaction: a file is imported entirely or not at all. What has no place in a run becomes a `report` event, so nothing
+is lost silently, and the import ends with counts that say what became of each record.
+
+A run's uid is made from the content of its file, so importing a file twice finds the first import and adds nothing.
+
+To add a format, write a module with a class that has the members of `Importer`, and name it in `IMPORTERS`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+from uuid import UUID
+
+from ..errors import AgentReplayError, RunNotFound, StoreError
+from ..event_codec import StoredEvent, encode_event
+from ..store import EventStore, RunInfo, Summary
+from .builder import RunBuilder
+from .importing import Importing, Tally
+from .mini_swe_agent import MiniSweAgent
+from .source import SourceFile, failure
+from .swe_agent import SweAgent
+
+__all__ = ["FORMATS", "IMPORTERS", "ImportReport", "Importer", "Progress", "detect", "import_file"]
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called as an import goes on, with the events that are ready and the events in all."""
+
+
+class Importer(Protocol):
+    """Reads one format.
+
+    Attributes:
+        name: of the format, as `--format` takes it.
+        reads: what such a file looks like, to complete the sentence "expected …".
+    """
+
+    name: str
+    reads: str
+
+    def detects(self, source: SourceFile) -> float:
+        """How surely the file is of this format: 0 for no, 1 for certain. Raises nothing."""
+        ...
+
+    def runs(self, work: Importing) -> Iterator[RunBuilder]:
+        """Build the runs in the file, always in the same order; each is finished when it is yielded.
+
+        Raises:
+            ImportFailed: the file is not what it should be, beyond what can be kept and counted as damaged.
+        """
+        ...
+
+
+IMPORTERS: Final[dict[str, Importer]] = {importer.name: importer for importer in (MiniSweAgent(), SweAgent())}
+"""Name of a format → its importer."""
+
+FORMATS: Final = tuple(IMPORTERS)
+"""The names of the formats that can be imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did. Every record of the file is one of imported, unknown and damaged.
+
+    Attributes:
+        runs: the runs that hold the file, such as "run7".
+        format: the format it was read as.
+        read: all records; see `importing.Tally` for what a record is.
+        imported: records that became events of their own now; 0 when the file had been imported before.
+        unknown: records that have no place in a run and were kept as reports.
+        damaged: records not of the shape they should have, kept as far as they could be read.
+        notes: what else a person should know.
+    """
+
+    runs: tuple[str, ...]
+    format: str
+    read: int
+    imported: int
+    unknown: int
+    damaged: int
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """`{runs, read, imported, unknown, damaged}`."""
+        return {
+            "runs": list(self.runs),
+            "read": self.read,
+            "imported": self.imported,
+            "unknown": self.unknown,
+            "damaged": self.damaged,
+        }
+
+
+def detect(source: SourceFile) -> Importer:
+    """Find the importer for a file from its content and name.
+
+    Raises:
+        ImportFailed: no importer knows it; the message says what each one looks for.
+    """
+    surest = max(IMPORTERS.values(), key=lambda importer: importer.detects(source))
+    if surest.detects(source) > 0:
+        return surest
+    source.json()  # a file that is broken says so, rather than that it is of no known format
+    looked_for = "; ".join(f"{importer.name}: {importer.reads}" for importer in IMPORTERS.values())
+    raise failure(
+        source.path,
+        f"its format is not recognised (it holds {_described(source.json())})",
+        f"one of these formats ({looked_for})",
+        "If it is one of them, name it with --format.",
+    )
+
+
+def import_file(
+    path: str | os.PathLike[str],
+    store: EventStore,
+    format: str | None = None,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Import a file of another tool: its runs, entirely or not at all.
+
+    Args:
+        path: the file.
+        store: where the runs go.
+        format: one of `FORMATS`; found from the file unless given.
+        progress: called as it goes on, for a progress bar.
+
+    Raises:
+        ImportFailed: the file cannot be imported; nothing of it was stored.
+        StoreError: the store failed; nothing was stored.
+    """
+    source = SourceFile.read(path)
+    if format is not None and format not in IMPORTERS:
+        raise failure(
+            source.path, f'there is no format "{format}"', f"one of {', '.join(FORMATS)}", "Leave it out to detect it."
+        )
+    importer = detect(source) if format is None else IMPORTERS[format]
+    work = Importing(source, importer.name, store.redactor)
+    try:
+        built = list(importer.runs(work))
+        uids = [run_uid(source.address, importer.name, index) for index in range(len(built))]
+        known = [_known(store, uid) for uid in uids]
+        new = [(uid, run) for uid, run, found in zip(uids, built, known, strict=True) if found is None]
+        whole = _encoded(store, new, progress)
+    except AgentReplayError:
+        raise
+    except RecursionError as error:
+        raise failure(
+            source.path, "it nests too deeply to be read", "a recording of reasonable depth", "Look at what wrote it."
+        ) from error
+    except Exception as error:
+        raise failure(
+            source.path,
+            f"reading it as {importer.name} failed ({type(error).__name__}: {error})",
+            importer.reads,
+            "This is a fault of agentreplay; please report it with the file.",
+        ) from error
+    try:
+        added = {info.uid: info for info in store.add_runs(whole)} if whole else {}
+    except StoreError:
+        # Another process may have imported the same file meanwhile; anything else is the store's failure.
+        known = [_known(store, uid) for uid in uids]
+        if None in known:
+            raise
+        added = {}
+    return _report(work, uids, known, added)
+
+
+def run_uid(address: str, format: str, index: int) -> str:
+    """The uid of the run at a place in a file: a UUIDv8 (RFC 9562) from the file's content and the format."""
+    digest = hashlib.sha256(f"import|{address}|{format}|{index}".encode()).digest()
+    value = int.from_bytes(digest[:16], "big")
+    value = value & ~(0xF << 76) | 0x8 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(UUID(int=value))
+
+
+def _known(store: EventStore, uid: str) -> RunInfo | None:
+    try:
+        return store.run(uid)
+    except RunNotFound:
+        return None
+
+
+def _encoded(
+    store: EventStore, runs: Sequence[tuple[str, RunBuilder]], progress: Progress | None
+) -> list[tuple[RunInfo, list[StoredEvent]]]:
+    """Encode and redact every event, so that nothing is left to fail but the store."""
+    total = sum(len(run.events) for _, run in runs)
+    done = 0
+    if progress is not None:
+        progress(0, total)
+    redactor = store.redactor
+    contents: dict[str, bytes] = {}
+    whole = []
+    for uid, run in runs:
+        rows = []
+        for event in run.events:
+            row = encode_event(event, redactor)
+            # Each request repeats the conversation; its bytes are held in memory once.
+            row.messages = {address: contents.setdefault(address, data) for address, data in row.messages.items()}
+            rows.append(row)
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        info = RunInfo(number=0, uid=uid, **{"agent": run.agent, **Summary.of(run.events).fields})
+        whole.append((info, rows))
+    return whole
+
+
+def _report(
+    work: Importing, uids: Sequence[str], known: Sequence[RunInfo | None], added: dict[str, RunInfo]
+) -> ImportReport:
+    tally: Tally = work.tally
+    notes = list(dict.fromkeys(tally.notes))
+    if tally.kept:
+        notes.append("kept as reports, having no place in a run: " + ", ".join(tally.kept))
+    before = [info.id for info in known if info is not None]
+    if before:
+        notes.insert(0, f"imported before: {', '.join(before)} holds this file; nothing was added for it")
+    runs = [info or added[uid] for uid, info in zip(uids, known, strict=True)]
+    return ImportReport(
+        runs=tuple(info.id for info in runs),
+        format=work.format,
+        read=tally.read,
+        imported=tally.imported if added or not before else 0,
+        unknown=tally.unknown,
+        damaged=tally.damaged,
+        notes=tuple(notes),
+    )
+
+
+def _described(document: Any) -> str:
+    """A JSON document in a few words."""
+    if type(document) is dict:
+        keys = ", ".join(f"`{key}`" for key in list(document)[:6])
+        return f"an object with {keys or 'no keys'}"
+    if type(document) is list:
+        return f"a list of {len(document)}" if document else "an empty list"
+    return f"a {type(document).__name__}"
