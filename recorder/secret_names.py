@@ -1,0 +1,221 @@
+"""Which names stand for a secret: `password`, `DB_PASSWORD`, `openaiApiKey`, `X-Auth-Token`, but not `max_tokens`.
+
+A name is cut into words at its separators and its capitals; what counts is how it ends ("api" "key"), whatever stands
+in front. A few words behind it change nothing (`password_old`, `API_KEY_2`); others make it a different thing
+(`token_count`, `password_policy`).
+
+Names are looked for in long texts, so every secret name must hold one of a few dozen *needles*, which an automaton
+finds in one pass. Around a needle the *identifier* is taken, and only that is classified. A key of a dict, a header
+in a text and an environment variable all come here, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from .needles import Hit, Needles
+
+WINDOW: Final = 64
+"""How many bytes of an identifier are looked at on either side of a needle."""
+
+MEMORY: Final = 4096
+"""How many names a memo holds before it starts anew."""
+
+HARMLESS: Final = (
+    *("max_tokens", "put_tokens", "total_tokens", "prompt_tokens", "completion_tokens", "cached_tokens"),
+    *("reasoning_tokens", "TokenCount", "putTokens", "tokenizer"),
+)
+"""Needles that hide the needle inside them. These words are in each answer of a model; no secret name ends so."""
+
+BEARER: Final = "earer"
+BASIC: Final = "asic "
+
+_NEEDLES: Final = (
+    *("token", "Token", "TOKEN"),
+    *("assw", "assW", "ASSW", "assph", "ASSPH", "pwd", "Pwd", "PWD", "_pass", "_PASS", "Pass"),
+    *("ecret", "ECRET"),
+    *("_key", "-key", "Key", "KEY", "pikey", "sskey", "atekey", "pi key", "pi Key", "PI key", "PI Key"),
+    *("auth", "Auth", "AUTH"),
+    *("ookie", "OOKIE"),
+    *("redential", "REDENTIAL", "creds"),
+    *("ction_str", "ctionStr", "ctionstr", "CTION_STR", "onn_str", "onnStr", "ONN_STR", "onnstr"),
+    *("dsn", "Dsn", "DSN"),
+    *("essionid", "ESSIONID", "sessid", "SESSID"),
+    *("srf", "SRF"),
+)
+NEEDLES: Final = (*HARMLESS, BEARER, BASIC, *_NEEDLES)
+"""In order of priority."""
+
+BEARER_INDEX: Final = NEEDLES.index(BEARER)
+BASIC_INDEX: Final = NEEDLES.index(BASIC)
+
+_FAMILIES: Final = tuple(
+    (kind, re.compile(regex))
+    for kind, regex in {
+        "csrf": r"[cx]srf(?:middleware)?(?:token)?$",
+        "password": r"(?:password|passwd|passphrase)s?$|pwd$",
+        "api-key": r"(?:api|app|application|consumer|subscription)keys?$",
+        "private-key": r"priv(?:ate)?keys?$",
+        "secret-key": (
+            r"(?:secret|access|account|admin|auth|decryption|encryption|hmac|master|service|servicerole|shared"
+            r"|signature|signing)keys?$|secretkeybase$"
+        ),
+        "secret": r"secret(?:s|string|binary|text)?$",
+        "authorization": r"authorization$|^x?(?:basic|bearer|digest|http|npm|proxy|registry)?auth$",
+        "cookie": r"cookies?$",
+        "session": r"(?<!user)sessid$|^[a-z]{0,4}sessionid$",
+        "credentials": r"(?:credentials?|creds)$",
+        "connection-string": r"(?:connection|conn)str(?:ing)?s?$|dsn$",
+        "token": r"bearer$|token$|(?:access|api|auth|bearer|personal|refresh|secret|session)tokens$",
+    }.items()
+)
+FAMILIES: Final = tuple(kind for kind, _ in _FAMILIES)
+"""The kinds of secrets that are known by their names."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_IGNORED_AT_THE_END: Final = _words(
+    "value val old new previous prev prod production dev development test testing staging live sandbox primary "
+    "secondary default backup plain plaintext encrypted v"
+)
+_IGNORED_AFTER_PASSWORD: Final = _words("hash hashed digest confirm confirmation again repeat")
+_NO_SECRET_TOKEN: Final = _words(
+    "max min num n per page nextpage next continuation continue sync cursor pagination cancel cancellation "
+    "cancelation eos bos pad unk unknown sep cls mask stop special start end first last input output prompt "
+    "completion reasoning cached total thinking budget text image audio video word each every single expected "
+    "unexpected syntax sub placeholder"
+)
+"""`next_page_token` places a reader in a list, `eos_token` is a word of a model: what precedes "token" says so."""
+
+_WHOSE_PASS: Final = _words(
+    "admin amqp api auth basic database db email ftp http https imap key keystore login mail mongo my mysql pg "
+    "postgres proxy rabbitmq redis root rpc sftp smtp sql ssh store sudo user wifi"
+)
+"""`db_pass` is a password; `pass`, beside `fail`, is not."""
+
+_DIRECTORIES: Final = frozenset(("PWD", "OLDPWD"))
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_IDENTIFIER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
+REST: Final = re.compile(rb"[A-Za-z0-9_.\-]{0,64}+(?: [kK]ey(?![A-Za-z0-9_]))?")
+"""What follows a needle in the same identifier; "secret key" and "api key" are one name."""
+
+_REST_OF_KEY: Final = re.compile(rb"([A-Za-z0-9_.\-]{0,64}+(?: [kK]ey)?)[ :*?)\]]*\Z")
+
+
+class SecretNames:
+    """Tells the names of secrets from other names.
+
+    Attributes:
+        own_needles: what to look for beyond `NEEDLES`, because of `extra`.
+
+    Args:
+        extra: further names of secrets, in any one spelling: "patient name" is also `patientName`, `OLD_PATIENT_NAME`.
+        allowed: names that are no secret although the rules say so, in any one spelling; `token` allows that name only,
+            not `access_token`.
+    """
+
+    def __init__(self, extra: Sequence[str] = (), allowed: Sequence[str] = ()) -> None:
+        self._extra = {"".join(words): "-".join(words) for name in extra if (words := words_of(name))}
+        self._foreign = {name.casefold(): "custom" for name in extra if not words_of(name)}
+        self._allowed = frozenset("".join(words_of(name)) for name in allowed)
+        spellings = {needle for name in extra for needle in _spellings(name)}
+        self.own_needles = tuple(sorted(spellings, key=len, reverse=True))
+        self._needles = Needles(NEEDLES, self.own_needles)
+        self._kinds: dict[bytes, str | None] = {}
+
+    def kind_of_key(self, key: str) -> str | None:
+        """Return the kind of secret that stands under this key of a dict, or None."""
+        if self._foreign and (kind := self._foreign.get(key.casefold())) is not None:
+            return kind
+        data = key.encode("utf-8", "surrogatepass")
+        hits = self._needles.find(data)
+        if not hits:
+            return None
+        _, start, end = max(hits, key=_end_of)
+        rest = _REST_OF_KEY.match(data, end)
+        return self.kind_at(data, start, rest.end(1))[0] if rest is not None else None
+
+    def kind_at(self, data: bytes, start: int, end: int, floor: int = 0) -> tuple[str | None, int]:
+        """Classify the identifier around a needle.
+
+        Args:
+            data: the text.
+            start: where the needle starts.
+            end: where the identifier ends.
+            floor: where the identifier starts at the earliest.
+
+        Returns:
+            The kind of secret, or None, and where the identifier starts.
+        """
+        floor = max(floor, start - WINDOW)
+        before = data[floor:start]
+        left = floor + len(before.rstrip(_IDENTIFIER))
+        if left and data[left - 1] == 0x5C:  # a backslash: a letter behind it is of an escape, unless of the needle
+            left = min(left + (5 if data[left : left + 1] == b"u" else 1), start)
+        name = data[left:end]
+        try:
+            return self._kinds[name], left
+        except KeyError:
+            kind = self._classify(name.decode("ascii"))
+            if len(self._kinds) >= MEMORY:
+                self._kinds.clear()
+            self._kinds[name] = kind
+            return kind, left
+
+    def _classify(self, name: str) -> str | None:
+        words = words_of(name)
+        if "".join(words) in self._allowed:
+            return None
+        for count in range(1, len(words) + 1) if self._extra else ():
+            kind = self._extra.get("".join(words[-count:]))
+            if kind is not None:
+                return kind
+        return None if name in _DIRECTORIES else _built_in_kind(words)
+
+
+def _end_of(hit: Hit) -> int:
+    return hit[2]
+
+
+def words_of(name: str) -> list[str]:
+    """Cut a name into its words, in lower case: `openaiApiKey_2` is openai, api, key, 2."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _built_in_kind(words: list[str]) -> str | None:
+    dropped = ""
+    while words and (words[-1] in _IGNORED_AT_THE_END or words[-1].isdigit()):
+        words = words[:-1]
+    if len(words) > 1 and words[-1] in _IGNORED_AFTER_PASSWORD:
+        *words, dropped = words
+    elif len(words) > 1 and words[-1] == "header" and words[-2] in ("auth", "authorization", "cookie"):
+        words = words[:-1]
+    if not words:
+        return None
+    if words[-1] == "pass":
+        return "password" if len(words) > 1 and words[-2] in _WHOSE_PASS else None
+    name = "".join(words)
+    for kind, ending in _FAMILIES:
+        if ending.search(name) is not None:
+            if (dropped and kind != "password") or (kind == "session" and words[-1] == "id"):
+                return None
+            return None if kind == "token" and _is_no_secret_token(words) else kind
+    return None
+
+
+def _is_no_secret_token(words: list[str]) -> bool:
+    *before, last = words
+    stem = last.removesuffix("token")
+    return (stem or (before[-1] if before else "")) in _NO_SECRET_TOKEN
+
+
+def _spellings(name: str) -> list[str]:
+    """The needles of a user's own name: its longest word in lower case, capitalised, and upper case."""
+    word = max(words_of(name) or [name], key=len)
+    return [word.lower(), word.capitalize(), word.upper(), *([] if words_of(name) else [name])]

@@ -1,0 +1,363 @@
+r"""Find the secrets in a text: by their looks, and by the name they are assigned to.
+
+    Authorization: Bearer …      DB_PASSWORD=…      ?api_key=…&page=2      {"token": "…"}      {\"token\": \"…\"}
+
+A text is read once, from needle to needle (`needles`). Around one that belongs to a name (`secret_names`) the value is
+looked for: behind `=` or `:`, in quotes however often they are escaped, in a header to the end of the line. Prose and
+program code are full of such names too ("the token: it is used for", `token = lexer.next()`), so a value without
+quotes must look like one: no plain word, no call, not the name itself.
+
+Only the secret is replaced. What was replaced, or was a token before, is never looked at again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from . import secret_names, secret_patterns
+from .needles import Needles
+from .secret_names import BASIC_INDEX, BEARER_INDEX, REST, WINDOW, SecretNames, words_of
+from .secret_patterns import TOKEN, Looks, stands_for_a_secret
+
+Edit: TypeAlias = tuple[int, int, bytes]
+"""Where a secret starts and ends, and what replaces it."""
+
+_TAGGED_BYTES: Final = '"$type":"bytes'
+_ESCAPED_LETTER: Final = "\\\\u00"
+
+_HARMLESS: Final = len(secret_names.HARMLESS)
+_PATTERNS_FROM: Final = len(secret_names.NEEDLES)
+_BODIES_FROM: Final = _PATTERNS_FROM + len(secret_patterns.NEEDLES)
+_OWN_NAMES_FROM: Final = _BODIES_FROM + 2
+_A_TOKEN: Final = -1
+
+_FOLLOWED: Final = re.compile(rb"([A-Za-z0-9_.\-]{0,64}+(?: [kK]ey(?![A-Za-z0-9_]))?)[ *?)\]]*+[\"'`\\=:/>]")
+"""What must stand behind a name if anything is to happen because of it."""
+
+_PRINTABLE: Final = re.compile(rb"[2-7][0-9a-fA-F]")
+_SEPARATOR: Final = re.compile(
+    rb"(?P<closing>\\*[\"'`])?\]?(?P<before>[ \t]*+)(?P<sep>:=|=>|={1,3}|:(?![:=]))(?P<after>[ \t]*+)"
+)
+_ANNOTATION: Final = re.compile(
+    rb"[A-Za-z_][\w.]{0,40}+(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]*=[ \t]*(?=[bru]?[\"'])"
+)
+_OPENING: Final = re.compile(rb"(?:[bBrRuUfF]{1,2}(?=\\*[\"'`]))?(?P<quote>\\*+[\"'`])")
+_RECORD: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*\\*[\"'][vV]alue\\*[\"'][ \t]*:[ \t]*")
+_NEXT_ITEM: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*")
+_PAIR_BEFORE: Final = re.compile(rb"\([bru]?\\*[\"']\Z")
+_QUOTES: Final = {ord(quote): re.compile(rb"(\\*)" + quote + rb"|\n") for quote in (b'"', b"'", b"`")}
+
+_WORD: Final = re.compile(rb"(?:[^\s\"'`&,;<>()\[\]{}|\\]|\\(?![nrtbfu\"'\\/])){0,4096}+")
+_SHELL_WORD: Final = re.compile(rb"(?:[^\s\"'`;\\]|\\(?![nrtbfu\"'\\/])){0,4096}+")
+_LINE: Final = re.compile(rb"[^\r\n\"'`\\]*+")
+_ELEMENT: Final = re.compile(rb"([^<>\s]{1,4096})</")
+_NUMBER: Final = re.compile(rb"-?[0-9][0-9.eE+-]{0,64}+(?!\w)")
+_NAME_LIKE: Final = re.compile(rb"[A-Za-z_][A-Za-z_.]*")
+_CALL: Final = re.compile(rb"[A-Za-z_][\w.]*[(\[]")
+_OPENINGS: Final = (b"(", b"[", b"{")
+_SHORT_NUMBER: Final = re.compile(rb"[0-9.]{1,3}")
+_LINK: Final = re.compile(rb"[a-z]{2,10}://")
+_LINE_END: Final = re.compile(rb"[ \t]*+(?:\Z|[\r\n\"'`]|\\[nr\"']|[;,]?[ \t]*(?:\Z|[\r\n]))|[ \t]++[#;]")
+_VALUE_END: Final = re.compile(rb"[ \t]*+(?:\Z|[\r\n\"'`,;)}\]|<]|\\[nrt\"'])|[ \t]++#")
+_SCHEME: Final = re.compile(
+    rb"(bearer|basic|token|apikey|api-key|key|digest|hawk|negotiate|ntlm|aws4-hmac-sha256)[ \t]+", re.IGNORECASE
+)
+_WHOLE_LINE_SCHEMES: Final = frozenset((b"digest", b"hawk", b"aws4-hmac-sha256"))
+_SCHEMES_OF: Final = {"authorization": _SCHEME, "token": re.compile(rb"(bearer|basic)[ \t]+", re.IGNORECASE)}
+
+
+class SecretText:
+    """Finds and replaces the secrets in texts.
+
+    Args:
+        names: tells which names are secret.
+        token: makes the token that replaces a secret, from its kind and the secret.
+        own_needles: texts that make a body unclean, because a user's own rule may apply.
+    """
+
+    def __init__(
+        self, names: SecretNames, token: Callable[[str, bytes], bytes], own_needles: tuple[str, ...] = ()
+    ) -> None:
+        self.names = names
+        self.token = token
+        own_names = names.own_needles
+        self._always_from = _OWN_NAMES_FROM + len(own_names)
+        self._needles = Needles(
+            secret_names.NEEDLES,
+            (*secret_patterns.NEEDLES, _TAGGED_BYTES, _ESCAPED_LETTER, *own_names, *own_needles),
+        )
+
+    def is_clean(self, body: bytes) -> bool:
+        """Say that nothing in this strict JSON is a secret; False may also mean "perhaps"."""
+        for search, numbers in self._needles.automata:
+            for own, start, end in search(body):
+                number = numbers[own]
+                if number >= _HARMLESS and self._matters(number, body, start, end):
+                    return False
+        return True
+
+    def hits(self, data: bytes) -> list[tuple[int, int, int]]:
+        """Return the needles in a text, those in tokens left out."""
+        return [hit for hit in self._needles.find(data) if hit[0] >= _HARMLESS]
+
+    def replace(self, data: bytes) -> bytes:
+        """Return the text with its secrets replaced; the same object when it has none."""
+        hits = self.hits(data)
+        return _Reading(self, data).replace(hits) if hits else data
+
+    def replace_leaf(self, kind: str, value: bytes, escaped: int = 0) -> bytes:
+        """Return what replaces a text that is a secret because of its name: a token, or scheme and token.
+
+        Args:
+            kind: of the name; the kind of a pattern that matches the whole text comes first.
+            value: the text. Empty texts and tokens stay.
+            escaped: how often it was escaped as a JSON string is, so that a secret has one token in every form.
+        """
+        if not value or TOKEN.fullmatch(value) is not None:
+            return value
+        scheme = _SCHEMES_OF[kind].match(value) if kind in _SCHEMES_OF else None
+        head = scheme[0] if scheme is not None and scheme.end() < len(value) else b""
+        secret = value[len(head) :]
+        if head and TOKEN.fullmatch(secret) is not None:
+            return value
+        if escaped and b"\\" in secret:
+            secret = _unescape(secret, escaped)
+        return head + self.token(self.kind_of(secret) or kind, secret)
+
+    def kind_of(self, value: bytes) -> str | None:
+        """Return the kind of secret that a whole text is by its looks, or None."""
+        looks = Looks(value)
+        for number, start, _ in self._needles.find(value)[:8]:
+            if _PATTERNS_FROM <= number < _BODIES_FROM:
+                found = looks.at(number - _PATTERNS_FROM, start)
+                if found is not None and found.start == 0 and found.end == len(value):
+                    return found.kind
+        return None
+
+    def is_name(self, number: int) -> bool:
+        """Say whether a needle belongs to names."""
+        return (number < _PATTERNS_FROM and number != BASIC_INDEX) or _OWN_NAMES_FROM <= number < self._always_from
+
+    def _matters(self, number: int, body: bytes, start: int, end: int) -> bool:
+        if number < _PATTERNS_FROM:
+            if number == BEARER_INDEX and Looks(body).bearer(start) is not None:
+                return True
+            if number == BASIC_INDEX:
+                return Looks(body).basic(start) is not None
+            return self._name_matters(body, start, end)
+        if number < _BODIES_FROM:
+            return Looks(body).at(number - _PATTERNS_FROM, start) is not None
+        if number == _BODIES_FROM + 1:
+            return _PRINTABLE.match(body, end) is not None
+        if _OWN_NAMES_FROM <= number < self._always_from:
+            return self._name_matters(body, start, end)
+        return True
+
+    def _name_matters(self, body: bytes, start: int, end: int) -> bool:
+        followed = _FOLLOWED.match(body, end)
+        if followed is not None:
+            return self.names.kind_at(body, start, followed.end(1))[0] is not None
+        if body.rfind(b"--", max(0, start - WINDOW), start) < 0:
+            return False
+        rest = REST.match(body, end)
+        kind, left = self.names.kind_at(body, start, rest.end() if rest is not None else end)
+        return kind is not None and body.startswith(b"--", left)
+
+
+class _Reading:
+    """One text being read from left to right; `floor` is where the last replaced secret or token ends."""
+
+    def __init__(self, rules: SecretText, data: bytes) -> None:
+        self._rules = rules
+        self._data = data
+        self._looks = Looks(data)
+        self._floor = 0
+
+    def replace(self, hits: list[tuple[int, int, int]]) -> bytes:
+        data = self._data
+        if b"[redacted:" in data:
+            tokens = [(_A_TOKEN, *match.span()) for match in TOKEN.finditer(data)]
+            hits = sorted([*hits, *tokens], key=lambda hit: hit[1])
+        pieces: list[bytes] = []
+        copied = named = 0
+        for number, start, end in hits:
+            if start < self._floor:
+                continue
+            if number == _A_TOKEN:
+                self._floor = end
+                continue
+            edit = self._by_looks(number, start)
+            if edit is None and end > named and self._rules.is_name(number):
+                rest = REST.match(data, end)
+                named = rest.end() if rest is not None else end
+                kind, left = self._rules.names.kind_at(data, start, named, self._floor)
+                edit = self._assigned(left, named, kind) if kind is not None else None
+            if edit is not None:
+                pieces += [data[copied : edit[0]], edit[2]]
+                copied = self._floor = edit[1]
+        return b"".join((*pieces, data[copied:])) if pieces else data
+
+    def _by_looks(self, number: int, start: int) -> Edit | None:
+        if _PATTERNS_FROM <= number < _BODIES_FROM:
+            found = self._looks.at(number - _PATTERNS_FROM, start, self._floor)
+        elif number == BEARER_INDEX:
+            found = self._looks.bearer(start, self._floor)
+        elif number == BASIC_INDEX:
+            found = self._looks.basic(start, self._floor)
+        else:
+            return None
+        if found is None:
+            return None
+        return found.start, found.end, self._rules.token(found.kind, self._data[found.start : found.end])
+
+    # -- what is assigned to a name ------------------------------------------------------------------------------------
+
+    def _assigned(self, left: int, right: int, kind: str) -> Edit | None:
+        """Find the value behind a secret name, which stands at left:right."""
+        data = self._data
+        if left and data[left - 1] == 0x3C and data.startswith(b">", right):  # <password>…</password>
+            element = _ELEMENT.match(data, right + 1)
+            return self._edit(*element.span(1), kind) if element is not None else None
+        separator = _SEPARATOR.match(data, right)
+        if separator is None:
+            return self._listed(left, right, kind)
+        start = separator.end()
+        if separator["sep"] == b":" and (annotation := _ANNOTATION.match(data, start)) is not None:
+            start = annotation.end()
+        opening = _OPENING.match(data, start)
+        if opening is not None:
+            return self._quoted(opening, kind)
+        if separator["closing"] is not None and separator["sep"] == b":":
+            number = _NUMBER.match(data, start)
+            if number is None:
+                return None
+            quote = separator["closing"]
+            return start, number.end(), quote + self._rules.token(kind, number[0]) + quote
+        if kind == "cookie" and separator["sep"] == b":":
+            return self._header(left, start, kind)
+        if kind == "authorization" and (edit := self._header(left, start, kind)) is not None:
+            return edit
+        return self._unquoted(left, right, separator, kind)
+
+    def _edit(self, start: int, end: int, kind: str, escaped: int = 0) -> Edit | None:
+        value = self._data[start:end]
+        scheme = _SCHEMES_OF[kind].match(value) if kind in _SCHEMES_OF else None
+        if stands_for_a_secret(value[scheme.end() :] if scheme is not None else value):
+            return None
+        new = self._rules.replace_leaf(kind, value, escaped)
+        return (start, end, new) if new != value else None
+
+    def _listed(self, left: int, right: int, kind: str) -> Edit | None:
+        """`"name": "Cookie", "value": "…"`, `("api_key", "…")`, `--password …`, `"--password", "…"`."""
+        data = self._data
+        record = _RECORD.match(data, right)
+        flag = data.startswith(b"--", left)
+        if record is None and (flag or _PAIR_BEFORE.search(data, max(0, left - 4), left) is not None):
+            record = _NEXT_ITEM.match(data, right)
+        if record is not None:
+            opening = _OPENING.match(data, record.end())
+            return self._quoted(opening, kind) if opening is not None else None
+        start = right + len(data[right : right + 8]) - len(data[right : right + 8].lstrip(b" "))
+        if not flag or start == right:
+            return None
+        opening = _OPENING.match(data, start)
+        if opening is not None:
+            return self._quoted(opening, kind)
+        word = _WORD.match(data, start)
+        value = word[0] if word is not None else b""
+        if len(value) < 4 or value.startswith(b"-") or _NAME_LIKE.fullmatch(value) is not None:
+            return None
+        return self._edit(start, start + len(value), kind)
+
+    def _quoted(self, opening: re.Match[bytes], kind: str) -> Edit | None:
+        slashes = len(opening["quote"]) - 1
+        start = opening.end()
+        return self._edit(start, self._closing(start, slashes, opening["quote"][-1]), kind, (slashes + 1).bit_length())
+
+    def _closing(self, start: int, slashes: int, quote: int) -> int:
+        """Return where a quoted value ends; one that is cut off ends with its line."""
+        for match in _QUOTES[quote].finditer(self._data, start):
+            if match[1] is None:
+                return match.start()
+            before, depth = len(match[1]), slashes
+            while depth and before % 2:
+                before, depth = (before - 1) // 2, (depth - 1) // 2
+            if depth:  # the quotes around the whole end here
+                return match.start()
+            if before % 2 == 0:
+                return max(start, match.end() - 1 - slashes)
+        return len(self._data)
+
+    def _header(self, left: int, start: int, kind: str) -> Edit | None:
+        """`Authorization: Scheme …` and `Cookie: a=b; c=d`: a word, or all to the end of the line."""
+        data = self._data
+        scheme = _SCHEME.match(data, start) if kind == "authorization" else None
+        if kind == "authorization" and (scheme is None or scheme[1].lower() not in _WHOLE_LINE_SCHEMES):
+            word = _WORD.match(data, scheme.end()) if scheme is not None else None
+            if word is None or not word[0] or data[word.end() : word.end() + 1] in _OPENINGS:
+                return None
+            if _NAME_LIKE.fullmatch(word[0]) is not None and _VALUE_END.match(data, word.end()) is None:
+                return None
+            return self._edit(start, word.end(), kind)
+        line = _LINE.match(data, start)
+        value = line[0].rstrip() if line is not None else b""
+        if b"=" not in value or not (scheme is not None or self._stands_first(left)):
+            return None
+        return self._edit(start, start + len(value), kind)
+
+    def _unquoted(self, left: int, right: int, separator: re.Match[bytes], kind: str) -> Edit | None:
+        data, start = self._data, separator.end()
+        name = data[left:right]
+        first = self._stands_first(left)
+        in_shell = first and name.isupper() and separator["sep"] == b"="
+        word = (_SHELL_WORD if in_shell else _WORD).match(data, start)
+        value = word[0] if word is not None else b""
+        end = start + len(value)
+        if not value or TOKEN.match(data, start) is not None or stands_for_a_secret(value):
+            return None
+        if data[end : end + 1] in _OPENINGS or _CALL.match(value) is not None or _is_same(name, value):
+            return None  # a call, an index, or an argument passed on under its own name
+        plain_word = _NAME_LIKE.fullmatch(value) is not None
+        if separator["sep"] != b":":
+            if not separator["before"] and not separator["after"]:
+                code = plain_word and (b"." in value or data[max(0, left - 8) : left].rstrip()[-1:] in (b"(", b","))
+                return None if code or _SHORT_NUMBER.fullmatch(value) is not None else self._edit(start, end, kind)
+            if plain_word or len(value) < 4 or _LINE_END.match(data, end) is None:
+                return None
+            return self._edit(start, end, kind)
+        if len(value) < 4 or value.startswith(b"//") or data[left - 1 : left] in (b":", b"/"):
+            return None
+        if kind != "connection-string" and _LINK.match(value) is not None:
+            return None
+        if plain_word:
+            usual = first and kind == "password" and value.islower() and _LINE_END.match(data, end) is not None
+            return self._edit(start, end, kind) if usual else None
+        compound = len(words_of(name.decode("ascii"))) > 1
+        if compound or (first and _VALUE_END.match(data, end) is not None):
+            return self._edit(start, end, kind)
+        return None
+
+    def _stands_first(self, left: int) -> bool:
+        """Say whether a name begins a line or an item, and is not a word within a sentence."""
+        before = self._data[max(0, left - WINDOW) : left].rstrip(b" \t")
+        if before.endswith(b"export"):
+            return True
+        return not before or before[-1:] in b"\n\r,;{(|\"'`>*-#&?" or before[-2:] in (b"\\n", b"\\r", b"\\t")
+
+
+def _is_same(name: bytes, value: bytes) -> bool:
+    own = words_of(name.decode("ascii"))
+    other = words_of(value.decode("ascii", "replace"))
+    return bool(other) and own[-len(other) :] == other and _NAME_LIKE.fullmatch(value) is not None
+
+
+def _unescape(value: bytes, times: int) -> bytes:
+    for _ in range(times):
+        try:
+            value = json.loads(b'"' + value + b'"', strict=False).encode("utf-8", "surrogatepass")
+        except ValueError:
+            break
+    return value
