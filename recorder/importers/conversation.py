@@ -239,7 +239,11 @@ def decision_of(
         ]
     if ending is not None:
         if ending.status == "failed":
-            decision["errorMessage"] = f"the run ended with the exit status {ending.stop_reason}"
+            decision["errorMessage"] = (
+                "the file does not say how the run ended"
+                if ending is UNKNOWN_ENDING
+                else f"the run ended with the exit status {ending.stop_reason}"
+            )
         decision["exitStatus"] = exit_status
     return decision
 

@@ -108,9 +108,16 @@ class Importing:
         self.keep_field(builder, name, value)
 
     def keep_field(self, builder: RunBuilder, name: str, value: Any, where: str = "") -> None:
-        """Keep a field of a record that has no place in a run. The notes name it, the event says where it was."""
+        """Keep a field of a record that has no place in a run.
+
+        Args:
+            builder: the run.
+            name: of the field wherever it occurs, for the notes.
+            value: what it holds.
+            where: the very place, for the event.
+        """
         self.tally.kept[clean_text(name)] = None
-        builder.report(f"{where or 'the file'} has `{name}`, which has no place in a run", value, field=name)
+        builder.report(f"`{where or name}` has no place in a run", value, field=name)
 
     def damage(self, builder: RunBuilder, message: str, content: Any) -> None:
         """Say in the log what is wrong with a record, with its content; counting it is the importer's."""

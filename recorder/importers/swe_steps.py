@@ -32,6 +32,9 @@ ENTRY_FIELDS: Final = frozenset(
     ("action", "observation", "response", "thought", "state", "execution_time", "query", "messages", "extra_info")
 )
 
+NO_QUERY: Final = [{}]
+"""The `query` of a step that the agent made itself, such as the one that submits after a limit was reached."""
+
 STATE_BEFORE_ACTION: Final = (
     "in this file the state of a step was taken before its action: what an action changed shows one step later, "
     "and what the last one changed is not recorded"
@@ -108,7 +111,12 @@ class Trajectory(Frame):
                 self.builder.tool_returned(call, entry["observation"], seconds_of(entry.get("execution_time")))
             self.last_call = call
         elif entry.get("observation") not in (None, ""):
-            self.work.keep_field(self.builder, "observation without an action", entry["observation"], where)
+            self.work.keep_field(
+                self.builder,
+                "trajectory[].observation",
+                entry["observation"],
+                f"{where}.observation, without an action,",
+            )
         if "state" in entry and type(entry["state"]) is not str:
             flaws += self._state(where, entry["state"], call)
         self._leftovers(where, entry)
@@ -155,6 +163,8 @@ class Trajectory(Frame):
         if sent is not None and type(sent) is not list:
             self.work.damage(self.builder, f"{where}: the messages that were sent are no list", sent)
             sent, flaws = None, 1
+        if sent == NO_QUERY:
+            return flaws
         response = entry.get("response", entry.get("thought"))
         if response is None and sent is None and said is None:
             return flaws
@@ -170,7 +180,7 @@ class Trajectory(Frame):
             response = {"content": response, "tool_calls": calls}
         self.builder.model_returned(call, response)
         if rest:
-            self.work.keep_field(self.builder, "messages after the answer", rest, where)
+            self.work.keep_field(self.builder, "trajectory[].messages after the answer", rest, f"{where}.messages")
         return flaws
 
     def _request(
@@ -208,7 +218,7 @@ class Trajectory(Frame):
         if "query" in entry and "messages" in entry:
             rest["messages"] = entry["messages"]
         for name, value in rest.items():
-            self.work.keep_field(self.builder, f"trajectory[].{name}", value, where)
+            self.work.keep_field(self.builder, f"trajectory[].{name}", value, f"{where}.{name}")
 
 
 def aligned(entries: Sequence[Any], history: Sequence[Any]) -> list[int | None]:
