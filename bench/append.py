@@ -37,21 +37,25 @@ def result_of(size: int) -> dict[str, Any]:
 
 
 class _Raw:
-    """The floor: one INSERT of a JSON text, committed."""
+    """The floor: one INSERT of the same columns, the data as JSON, committed."""
 
     def __init__(self, folder: Path, body: dict[str, Any]) -> None:
         self.path = folder / "raw.db"
         self.connection = sqlite3.connect(self.path, isolation_level=None)
         self.connection.execute("PRAGMA journal_mode=WAL")
         self.connection.execute("PRAGMA synchronous=NORMAL")
-        self.connection.execute("CREATE TABLE event (key INTEGER PRIMARY KEY, kind TEXT, time TEXT, body BLOB)")
+        self.connection.execute(
+            "CREATE TABLE event (key INTEGER PRIMARY KEY, round INTEGER, kind TEXT, version INTEGER, time TEXT, "
+            "within TEXT, task TEXT, body BLOB)"
+        )
         self.body = body
         self.key = 0
 
     def __call__(self) -> None:
         self.key += 1
-        row = (self.key, "tool.returned", datetime.now(UTC).isoformat(), orjson.dumps(self.body))
-        self.connection.execute("INSERT INTO event VALUES (?, ?, ?, ?)", row)
+        body = orjson.dumps({"call": "1.1", "result": self.body, "duration": 0.25})
+        row = (self.key, 1, "tool.returned", 1, datetime.now(UTC).isoformat(), None, "0", body)
+        self.connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def visible(self) -> bool:
         """Whether another connection sees every row."""
@@ -83,7 +87,7 @@ class _Ours:
     def visible(self) -> bool:
         """Whether another connection sees every row."""
         with sqlite3.connect(self.path) as other:
-            return bool(other.execute("SELECT count(*) FROM event").fetchone()[0] == self.seq + 1)
+            return bool(other.execute("SELECT count(*) FROM event WHERE kind != ''").fetchone()[0] == self.seq + 1)
 
 
 def rows() -> Iterator[Row]:
@@ -107,8 +111,9 @@ def rows() -> Iterator[Row]:
             if size == 1_000:
                 # The patch costs something of its own, so the floor of this arm pays it too.
                 arms |= {"bare": bare_append, "patched raw": patched_raw}
+            visible = [arm.visible() for arm in (raw, ours, bare)]
             times = medians(arms)
-            if not (raw.visible() and ours.visible() and bare.visible()):
+            if not all([*visible, raw.visible(), ours.visible(), bare.visible()]):
                 raise AssertionError("appended rows are not visible to another connection")
             ours.store.close()
             bare.store.close()

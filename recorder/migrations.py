@@ -56,10 +56,11 @@ run = Table(
     Column("parent", String(36), index=True),
     Column("fork_of", String(36)),
     Column("fork_seq", BigInteger),
-    Column("head_seq", BigInteger, nullable=False),
-    Column("head_hash", String(80), nullable=False),
 )
 
+# A run's log ends in an end mark: a row without a kind, whose seq is the next event's and whose hash is the last one's.
+# An append turns the mark into its event and puts a new one behind it. So the head costs no second page of the file,
+# and a tail that was cut off is missed, because the mark went with it.
 event = Table(
     "event",
     metadata,

@@ -26,7 +26,8 @@ from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
 from .migrations import blob, event, message, meta, migrate, run
 from .redaction import RedactionRules
-from .store import EventStore, Head, RunInfo, Summary
+from .store import FIRST, EventStore, Head, RunInfo, Summary
+from .verifying import LOST
 
 BUSY_SECONDS: Final = 60
 """How long a writer waits for another process's transaction before it gives up."""
@@ -42,6 +43,9 @@ PACK_LIMIT: Final = 256
 
 REMEMBERED: Final = 20_000
 """How many messages' ids are kept in memory, to save looking them up."""
+
+MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
+"""An end mark; see `migrations`."""
 
 PAGE: Final = 2_000
 """Rows read at a time, so that a reader holds no cursor while its caller works."""
@@ -155,8 +159,7 @@ class SqlStore(EventStore):
         self._pid = os.getpid()
         self._heads.clear()
         dialect = self._engine.dialect
-        columns = [column.name for column in event.columns]
-        self._insert = _Statement(sa.insert(event), dialect, columns)
+        self._append = _append_statement(dialect)
         self._keep_statements = {
             table.name: _Statement(_ignoring(dialect, table), dialect, ["hash", "body", "packed"])
             for table in (message, blob)
@@ -165,13 +168,6 @@ class SqlStore(EventStore):
         self._message_id = _Statement(by_hash, dialect, ("h",))
         self._message_ids: dict[str, int] = {}
         self._message_addresses: dict[int, str] = {}
-        self._advance = _Statement(
-            sa.update(run)
-            .where(run.c.number == sa.bindparam("n"), run.c.head_seq == sa.bindparam("expected"))
-            .values(head_seq=sa.bindparam("seq"), head_hash=sa.bindparam("hash")),
-            dialect,
-            ("seq", "hash", "n", "expected"),
-        )
         self._summaries: dict[tuple[str, ...], _Statement] = {}
         self._begin = "BEGIN IMMEDIATE" if dialect.name == "sqlite" else "BEGIN"
         self._driver_error: type[Exception] = dialect.loaded_dbapi.Error
@@ -249,10 +245,15 @@ class SqlStore(EventStore):
         numbers = []
         with _Transaction(self) as execute:
             statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
+            mark = _Statement(sa.insert(event), self._engine.dialect, list(MARK))
             for info, rows in runs:
                 values = statement.bind(*(getattr(info, name) for name in names))
-                numbers.append(int(execute(statement.sql, values).fetchone()[0]))
-                self._write_rows(execute, numbers[-1], rows)
+                number = int(execute(statement.sql, values).fetchone()[0])
+                numbers.append(number)
+                shared = info.fork_seq if info.fork_seq is not None else FIRST
+                ending = {"key": number << SEQ_BITS | shared + 1, "hash": b"" if rows else _digest(info.head_hash)}
+                execute(mark.sql, mark.bind(*(MARK | ending).values()))
+                self._write_rows(execute, number, shared, rows)
         return numbers
 
     def _explain(self, error: BaseException) -> None:
@@ -261,12 +262,15 @@ class SqlStore(EventStore):
             raise StoreError(f"cannot write to the store {self.url}: {_reason(error)}") from error
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
-        last = rows[-1]
+        if len(rows) == 1 and not (summary.fields or rows[0].conversations or rows[0].blobs):
+            with self._lock:  # one statement is a transaction of its own
+                try:
+                    self._write_rows(self._connected().execute, number, expected_seq, rows)
+                except self._driver_error as error:
+                    self._explain(error)
+            return
         with _Transaction(self) as execute:
-            if execute(self._advance.sql, self._advance.bind(last.seq, last.hash, number, expected_seq)).rowcount != 1:
-                found = execute(f"SELECT uid, head_seq FROM run WHERE number = {int(number)}", ()).fetchone()
-                raise VersionConflict(found[0], expected_seq, found[1])
-            self._write_rows(execute, number, rows)
+            self._write_rows(execute, number, expected_seq, rows)
             if summary.fields:
                 statement = self._summary_statement(tuple(summary.fields))
                 execute(statement.sql, statement.bind(*summary.fields.values(), number))
@@ -280,11 +284,15 @@ class SqlStore(EventStore):
             self._summaries[names] = statement
         return statement
 
-    def _write_rows(self, execute: Callable[[str, Any], Any], number: int, rows: Sequence[StoredEvent]) -> None:
-        bind, sql = self._insert.bind, self._insert.sql
+    def _write_rows(
+        self, execute: Callable[[str, Any], Any], number: int, expected_seq: int, rows: Sequence[StoredEvent]
+    ) -> None:
+        bind, sql, first = self._append.bind, self._append.sql, number << SEQ_BITS
         for row in rows:
+            key, digest = first | row.seq, _digest(row.hash)
+            conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
             values = bind(
-                number << SEQ_BITS | row.seq,
+                key,
                 row.round,
                 row.kind,
                 row.version,
@@ -292,11 +300,13 @@ class SqlStore(EventStore):
                 row.within,
                 row.task,
                 row.body,
-                None,
-                _digest(row.hash),
-                self._keep_contents(execute, row) if row.conversations or row.blobs else None,
+                digest,
+                conversations,
+                key + 1,
+                digest,
             )
-            execute(sql, values)
+            if execute(sql, values).rowcount != 2:
+                raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
 
     def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
         """Store the messages and blobs that are new; return the row's lists of message ids."""
@@ -337,20 +347,16 @@ class SqlStore(EventStore):
             raise CorruptLog(f"cannot read the store {self.url}: {_reason(error)}") from error
 
     def _read_head(self, number: int) -> Head:
-        row = self._read(sa.select(run.c.head_seq, run.c.head_hash).where(run.c.number == number))[0]
-        return Head(row.head_seq, row.head_hash)
+        info = self._find_runs(number=number)[0]
+        return Head(info.head_seq, info.head_hash)
 
     def _read_rows(self, number: int, after: int, until: int | None) -> Iterator[StoredEvent]:
         first = number << SEQ_BITS
         last = first | (SEQ_MASK if until is None else until)
-        key = first + after  # a key before the run's own is the last of the run before: never > last
+        key = first + after  # -1 gives the last possible key of the run before, which no event has
         while True:
-            page = self._read(
-                sa.select(event)
-                .where(event.c.key > key, event.c.key <= last, event.c.key >= first)
-                .order_by(event.c.key)
-                .limit(PAGE)
-            )
+            clause = sa.select(event).where(event.c.key > key, event.c.key <= last, event.c.kind != "")
+            page = self._read(clause.order_by(event.c.key).limit(PAGE))
             for row in page:
                 yield self._stored(row)
             if len(page) < PAGE:
@@ -402,10 +408,10 @@ class SqlStore(EventStore):
         return contents
 
     def _list_runs(self) -> list[RunInfo]:
-        return [_info(row) for row in self._read(sa.select(run).order_by(run.c.number))]
+        return [_info(row) for row in self._read(_runs_with_heads().order_by(run.c.number))]
 
     def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
-        clause = sa.select(run).order_by(run.c.number.desc()).limit(1 if last else 6)
+        clause = _runs_with_heads().order_by(run.c.number.desc()).limit(1 if last else 6)
         if number is not None:
             clause = clause.where(run.c.number == number)
         elif prefix is not None:
@@ -413,14 +419,45 @@ class SqlStore(EventStore):
         return [_info(row) for row in self._read(clause)]
 
 
-def _ignoring(dialect: sa.Dialect, table: sa.Table) -> sa.ClauseElement:
-    """An insert that leaves a row that is there already as it is."""
-    insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-    return insert(table).on_conflict_do_nothing(index_elements=["hash"])
+def _runs_with_heads() -> sa.Select[Any]:
+    """Every run, and the last row of its log: its end mark, unless somebody cut it off."""
+    first = run.c.number * (1 << SEQ_BITS)
+    last = sa.select(sa.func.max(event.c.key)).where(event.c.key.between(first, first + SEQ_MASK)).scalar_subquery()
+    end = event.alias("end_mark")
+    joined = run.outerjoin(end, sa.and_(end.c.key == last, end.c.kind == ""))
+    return sa.select(run, end.c.key.label("end_key"), end.c.hash.label("end_hash")).select_from(joined)
 
 
 def _info(row: sa.Row[Any]) -> RunInfo:
-    return RunInfo(**row._mapping)
+    fields = dict(row._mapping)
+    key, digest = fields.pop("end_key"), fields.pop("end_hash")
+    if key is None:
+        return RunInfo(**fields, head_seq=LOST, head_hash="")
+    return RunInfo(**fields, head_seq=(key & SEQ_MASK) - 1, head_hash=PREFIX + digest.hex() if digest else "")
+
+
+def _append_statement(dialect: sa.Dialect) -> _Statement:
+    """Turns a run's end mark into an event and puts a new one behind it: two rows, unless the log ends elsewhere."""
+    names = [column.name for column in event.columns if column.name != "body_hash"]
+    new = {name: sa.bindparam(name) for name in names}
+    mark = {name: sa.literal_column(repr(MARK[name]) if name in MARK else "NULL") for name in names}
+    mark |= {"key": sa.bindparam("mark"), "hash": sa.bindparam("mark_hash")}
+    insert = _dialect_insert(dialect)(event).values([new, mark])
+    upsert = insert.on_conflict_do_update(
+        index_elements=["key"],
+        set_={name: insert.excluded[name] for name in names if name != "key"},
+        where=sa.and_(event.c.kind == sa.literal_column("''"), insert.excluded.kind != sa.literal_column("''")),
+    )
+    return _Statement(upsert, dialect, (*names, "mark", "mark_hash"))
+
+
+def _dialect_insert(dialect: sa.Dialect) -> Any:
+    return postgresql.insert if dialect.name == "postgresql" else sqlite.insert
+
+
+def _ignoring(dialect: sa.Dialect, table: sa.Table) -> Any:
+    """An insert that leaves a row that is there already as it is."""
+    return _dialect_insert(dialect)(table).on_conflict_do_nothing(index_elements=["hash"])
 
 
 def _digest(address: str) -> bytes:

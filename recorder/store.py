@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from .errors import AgentReplayError, CorruptLog, RunNotFound
+from .errors import AgentReplayError, CorruptLog, RunNotFound, VersionConflict
 from .event_codec import StoredEvent, decode_event, encode_event
 from .events import Event
 from .redaction import RedactionRules, Redactor
@@ -41,7 +41,7 @@ class RunInfo:
         started, finished: microseconds since 1970, UTC; 0 and None when not yet.
         parent: the uid of the run that started this one, for a child run.
         fork_of, fork_seq: the uid of the run this one was forked from, and the last event they share.
-        head_seq, head_hash: the last event.
+        head_seq, head_hash: the last event, as the last append left it; `LOST` if that is gone.
     """
 
     number: int
@@ -215,6 +215,8 @@ class EventStore(ABC):
         head = self._heads.get(info.number)
         if head is None or head.seq != expected_seq:
             head = self._read_head(info.number)
+            if head.seq != expected_seq:
+                raise VersionConflict(info.uid, expected_seq, head.seq)
         previous = head.hash
         for row in rows:
             row.hash = previous = row.chained(previous, info.uid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .errors import AgentReplayError
 from .event_codec import StoredEvent, addresses_in, digest_of
@@ -18,6 +18,9 @@ from .values import loads
 
 if TYPE_CHECKING:
     from .store import EventStore, RunInfo
+
+LOST: Final = -2
+"""The head of a run whose end is missing from its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
             yield Problem(info.id, row.seq, f"{row.kind}: the event was changed: its hash does not follow")
         yield from _contents(store, info, row, sound)
         expected, previous = row.seq + 1, row.hash
-    if expected - 1 != info.head_seq:
+    if info.head_seq == LOST:
+        yield Problem(info.id, expected, f"the log's end is missing; what came after event {expected - 1} was cut off")
+    elif expected - 1 != info.head_seq:
         if expected - 1 < info.head_seq:
             what = f"the tail was cut off: the log was written to event {info.head_seq}, but ends at {expected - 1}"
         else:
