@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import orjson
 from agentreplay.recorder.event_codec import StoredEvent
-from agentreplay.recorder.events import new_event
+from agentreplay.recorder.events import ToolReturned, ToolReturnedData
 from agentreplay.recorder.redaction import RedactionRules
 from agentreplay.recorder.sql_store import SqlStore
 
@@ -75,13 +75,8 @@ class _Ours:
 
     def __call__(self) -> None:
         self.seq += 1
-        event = new_event(
-            "tool.returned",
-            seq=self.seq,
-            round=1,
-            time=datetime.now(UTC),
-            data={"call": "1.1", "result": self.body, "duration": 0.25},
-        )
+        data = ToolReturnedData(call="1.1", result=self.body, duration=0.25)
+        event = ToolReturned(seq=self.seq, round=1, time=datetime.now(UTC), data=data)
         self.store.append(self.run, self.seq - 1, [event])
 
     def visible(self) -> bool:

@@ -79,6 +79,8 @@ class StoredEvent:
 
 
 _DEFAULTS: dict[type[Data], dict[str, Any]] = {}
+_REQUIRED: Final = object()
+_EMPTY: Final = object()
 
 
 def body_of(data: Data) -> dict[str, Any]:
@@ -87,27 +89,20 @@ def body_of(data: Data) -> dict[str, Any]:
     defaults = _DEFAULTS.get(cls)
     if defaults is None:
         defaults = {
-            name: info.get_default(call_default_factory=True, validated_data={})
+            name: _EMPTY if info.default_factory is not None else info.default
             for name, info in cls.model_fields.items()
             if not info.is_required()
         }
         _DEFAULTS[cls] = defaults
     body: dict[str, Any] = {}
     for name, value in data.__dict__.items():
-        if isinstance(value, Data):
-            body[name] = body_of(value)
-        elif name not in defaults or not _is_default(value, defaults[name]):
-            body[name] = value
+        default = defaults.get(name, _REQUIRED)
+        if value is default or (default is _EMPTY and type(value) in (dict, list) and not value):
+            continue
+        body[name] = body_of(value) if isinstance(value, Data) else value
     if extra := data.__pydantic_extra__:
         body.update(extra)
     return body
-
-
-def _is_default(value: Any, default: Any) -> bool:
-    """Whether `value` may be left out: the very default, or as empty as an empty one."""
-    return value is default or (
-        type(value) is type(default) and type(value) in (dict, list) and not value and not default
-    )
 
 
 def encode_event(event: Event, redactor: Redactor) -> StoredEvent:

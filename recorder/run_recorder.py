@@ -186,7 +186,7 @@ class RunRecorder:
                     data=data,
                 )
                 row = encode_event(event, self.store.redactor)
-                summary = _summary(event)
+                summary = Summary.of((event,))
                 if self._writer is not None:
                     self._seq += 1
                     self._last = self._writer.submit(row, summary)
@@ -422,13 +422,6 @@ class RunRecorder:
         if not kind.startswith("x.") or kind == "x.":
             raise UsageError(f'an event of your own is named "x.<name>", not "{kind}"')
         self.emit(kind, OpenData(**data))
-
-
-def _summary(event: Event) -> Summary:
-    return Summary.of((event,)) if event.kind.startswith(("run.", "round.")) else _NOTHING
-
-
-_NOTHING: Final = Summary()
 
 
 def _on_event_loop() -> bool:

@@ -64,16 +64,17 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Statement:
-    """A statement compiled once. `bind` takes values in the order of `names`, and gives what the driver takes."""
+    """A statement compiled once. `bind` takes values in the order of `names`, and gives them as the driver takes them."""
 
     def __init__(self, clause: sa.ClauseElement, dialect: sa.Dialect, names: Sequence[str]) -> None:
         compiled = clause.compile(dialect=dialect, column_keys=list(names) if isinstance(clause, sa.Insert) else None)
         self.sql = str(compiled)
         self._names = tuple(names)
         self._order = compiled.positiontup and tuple(compiled.positiontup)
+        self._in_order = self._order == self._names
 
-    def bind(self, *values: Any) -> Any:
-        if self._order == self._names:
+    def bind(self, values: tuple[Any, ...]) -> Any:
+        if self._in_order:
             return values
         named = dict(zip(self._names, values, strict=True))
         return named if self._order is None else [named[name] for name in self._order]
@@ -247,12 +248,12 @@ class SqlStore(EventStore):
             statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
             mark = _Statement(sa.insert(event), self._engine.dialect, list(MARK))
             for info, rows in runs:
-                values = statement.bind(*(getattr(info, name) for name in names))
+                values = statement.bind(tuple(getattr(info, name) for name in names))
                 number = int(execute(statement.sql, values).fetchone()[0])
                 numbers.append(number)
                 shared = info.fork_seq if info.fork_seq is not None else FIRST
                 ending = {"key": number << SEQ_BITS | shared + 1, "hash": b"" if rows else _digest(info.head_hash)}
-                execute(mark.sql, mark.bind(*(MARK | ending).values()))
+                execute(mark.sql, mark.bind(tuple((MARK | ending).values())))
                 self._write_rows(execute, number, shared, rows)
         return numbers
 
@@ -273,7 +274,7 @@ class SqlStore(EventStore):
             self._write_rows(execute, number, expected_seq, rows)
             if summary.fields:
                 statement = self._summary_statement(tuple(summary.fields))
-                execute(statement.sql, statement.bind(*summary.fields.values(), number))
+                execute(statement.sql, statement.bind((*summary.fields.values(), number)))
 
     def _summary_statement(self, names: tuple[str, ...]) -> _Statement:
         statement = self._summaries.get(names)
@@ -291,21 +292,8 @@ class SqlStore(EventStore):
         for row in rows:
             key, digest = first | row.seq, _digest(row.hash)
             conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
-            values = bind(
-                key,
-                row.round,
-                row.kind,
-                row.version,
-                row.time,
-                row.within,
-                row.task,
-                row.body,
-                digest,
-                conversations,
-                key + 1,
-                digest,
-            )
-            if execute(sql, values).rowcount != 2:
+            event_values = (key, row.round, row.kind, row.version, row.time, row.within, row.task, row.body)
+            if execute(sql, bind((*event_values, digest, conversations, key + 1, digest))).rowcount != 2:
                 raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
 
     def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
@@ -319,7 +307,7 @@ class SqlStore(EventStore):
             known = self._message_ids.get(address)
             if known is None:
                 self._keep(execute, message, address, content)
-                found = execute(self._message_id.sql, self._message_id.bind(_digest(address))).fetchone()
+                found = execute(self._message_id.sql, self._message_id.bind((_digest(address),))).fetchone()
                 known = int(found[0])
             ids[address] = known
         if len(self._message_ids) > REMEMBERED:
@@ -334,7 +322,7 @@ class SqlStore(EventStore):
         packed = zstandard.compress(content) if len(content) > PACK_LIMIT else content
         smaller = len(packed) < len(content)
         statement = self._keep_statements[table.name]
-        execute(statement.sql, statement.bind(_digest(address), packed if smaller else content, int(smaller)))
+        execute(statement.sql, statement.bind((_digest(address), packed if smaller else content, int(smaller))))
 
     # -- reading ------------------------------------------------------------------------------------
 

@@ -92,6 +92,8 @@ class Summary:
         fields: dict[str, Any] = {}
         for event in events:
             kind = event.kind
+            if not kind.startswith("r"):  # most events are of calls and changes
+                continue
             if kind == "round.finished":
                 fields["steps"] = event.round
             elif kind == "run.started":
@@ -201,8 +203,8 @@ class EventStore(ABC):
             VersionConflict: the log ends elsewhere; nothing was written.
             StoreError: the store could not be written; nothing was written.
         """
-        info = run if isinstance(run, RunInfo) else self.run(run)
-        redactor = self.redactor
+        info = run if type(run) is RunInfo else self.run(run)
+        redactor = self._redactor or self.redactor
         rows = []
         for seq, event in enumerate(events, expected_seq + 1):
             if event.seq != seq:
