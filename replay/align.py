@@ -35,8 +35,8 @@ _Pair: TypeAlias = tuple[int, int]
 IDENTITY_KEYS = ("id", "_id", "uid", "uuid", "key", "call_id", "tool_call_id", "name")
 """The keys by which an object says who it is, most telling first."""
 
-# After an edit, this many items are skipped in search of the place where the lists agree again; two items in a row
-# must agree, since one may by chance.
+# After an edit, this many items are skipped in search of the place where the lists agree again. Two items in a row
+# must agree, since one may by chance; one is enough where both lists went on equally far.
 _LOOKAHEAD = 8
 # difflib looks at each pair of equal items again and again; past this many looks its answer is not worth the wait.
 _PATIENCE = 2_000_000
@@ -149,7 +149,7 @@ class _Matching:
                 break
             for i, j in zip_longest(range(x, x + skip[0]), range(y, y + skip[1])):
                 if i is not None and j is not None and _stayed(old[i], new[j]):
-                    self.changed.append((i, j))
+                    self.changed += [(i, j)] if not same(old[i], new[j]) else []
                     continue
                 if i is not None:
                     self.loose_old.append(i)
@@ -163,9 +163,11 @@ class _Matching:
         self.open_old, self.open_new = list(self.loose_old), list(self.loose_new)
 
     def _next_agreement(self, x: int, y: int, end_old: int, end_new: int) -> _Pair | None:
+        """Say how many items of either list to skip until they agree again; None if that is not in sight."""
         grown = (end_new - y) - (end_old - x)
         if grown == 0 and x + 1 == end_old:
             return 1, 1
+        in_place = None
         for n in range(1, _LOOKAHEAD + 1):
             ways = [(n, n), (n, 0), (0, n)] if grown == 0 else [(0, n), (n, n), (n, 0)]
             for skip_old, skip_new in ways if grown >= 0 else reversed(ways):
@@ -174,7 +176,9 @@ class _Matching:
                     at_end = i + 1 == end_old or j + 1 == end_new
                     if at_end or same(self.old[i + 1], self.new[j + 1]):
                         return skip_old, skip_new
-        return None
+                    if grown == 0 and skip_old == skip_new:
+                        in_place = in_place or (n, n)
+        return in_place
 
     def _once_each(self, tokens_old: dict[int, object], tokens_new: dict[int, object]) -> list[_Pair]:
         """Pair the open items that are equal, and equal to nothing else that is open."""

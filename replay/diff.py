@@ -19,96 +19,33 @@ its deep distance decides which changed item of a list is which, where neither e
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
-from enum import Enum
-from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final
 
-from ..recorder.values import is_tag
+from ..recorder.errors import UsageError
+from ..recorder.values import dumps, is_tag
 from .align import align
+from .changes import MISSING, Cause, Change, Changes, Kind, Missing, to_json, to_json_patch, with_cause
 from .equality import as_stored, differing, same, stored_tree
-from .paths import Keys, display_keys, join, keys_of
+from .paths import Keys, join
 
-Kind: TypeAlias = Literal["add", "remove", "replace", "move"]
-
-
-class Missing(Enum):
-    """The type of `MISSING`."""
-
-    MISSING = "missing"
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = Missing.MISSING
-"""No value at all, which is not the same as null."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The event that made a change.
-
-    Attributes:
-        seq: of the event.
-        step: the round that was running, from 1.
-        kind: of the event, such as `payload.changed`.
-        call: id of the model or tool call inside which it happened, or None.
-        why: the reason that was given, in the words of who gave it.
-    """
-
-    seq: int
-    step: int
-    kind: str
-    call: str | None = None
-    why: str | None = None
+__all__ = [
+    "MISSING",
+    "Cause",
+    "Change",
+    "Changes",
+    "Kind",
+    "Missing",
+    "diff_states",
+    "diff_values",
+    "to_json",
+    "to_json_patch",
+    "with_cause",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One difference between an old and a new value.
-
-    Attributes:
-        path: JSON Pointer, into the new value; of a removed value, into the old one.
-        kind: `add`, `remove`, `replace` or `move` (an item that stands elsewhere in its list).
-        old: the value before; `MISSING` if it was added.
-        new: the value after; `MISSING` if it was removed. Of a move both are the item as it was: what changed inside
-            it follows as changes of their own.
-        cause: the event that made the change, if that is known.
-        from_path: of a move: JSON Pointer into the old value.
-        keys: `path` in parts, list indexes as `int`. Left out, a number in the path is taken for an index.
-        from_keys: `from_path` in parts.
-    """
-
-    path: str
-    kind: Kind
-    old: Any = MISSING
-    new: Any = MISSING
-    cause: Cause | None = None
-    from_path: str | None = None
-    keys: Keys = field(default=(), repr=False, compare=False)
-    from_keys: Keys = field(default=(), repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.path and not self.keys:
-            object.__setattr__(self, "keys", keys_of(self.path))
-        if self.from_path and not self.from_keys:
-            object.__setattr__(self, "from_keys", keys_of(self.from_path))
-
-    @property
-    def display(self) -> str:
-        """The path as people write it: `order.items[0].price`."""
-        return display_keys(self.keys)
-
-    @property
-    def from_display(self) -> str | None:
-        """Where a moved item was, as people write it."""
-        return None if self.from_path is None else display_keys(self.from_keys)
-
-
-def diff_values(a: Any, b: Any) -> tuple[Change, ...]:
+def diff_values(a: Any, b: Any) -> Changes:
     """Give the changes that turn `a` into `b`: in the order of b, then what was removed.
 
     Args:
@@ -120,10 +57,10 @@ def diff_values(a: Any, b: Any) -> tuple[Change, ...]:
     """
     walk = _Walk()
     walk.compare(a, b, (), ())
-    return (*walk.changes, *walk.removed)
+    return Changes((*walk.changes, *walk.removed))
 
 
-def diff_states(a: Any, b: Any, *, parts: Sequence[str] | None = None) -> tuple[Change, ...]:
+def diff_states(a: Any, b: Any, *, parts: Sequence[str] | None = None) -> Changes:
     """Give the changes between two states of a run.
 
     The values in the changes are in stored form.
@@ -138,58 +75,10 @@ def diff_states(a: Any, b: Any, *, parts: Sequence[str] | None = None) -> tuple[
     for part in parts or ("payload",):
         at = (part,) if parts else ()
         walk.compare(_part(a, part), _part(b, part), at, at)
-    return (*walk.changes, *walk.removed)
+    return Changes((*walk.changes, *walk.removed))
 
 
-def with_cause(changes: Iterable[Change], cause: Cause | None) -> tuple[Change, ...]:
-    """Give the changes again, made by `cause`."""
-    return tuple([replace(change, cause=cause) for change in changes])
-
-
-def to_json(change: Change) -> dict[str, Any]:
-    """Give a change as JSON data: `{path, display, kind, old, new, cause}`, and `from` if it is a move.
-
-    `old` is left out of what was added and `new` of what was removed; `cause` is `{seq, step, kind, call}` or null.
-    """
-    data: dict[str, Any] = {"path": change.path, "display": change.display, "kind": change.kind}
-    if change.from_path is not None:
-        data["from"] = change.from_path
-    if change.old is not MISSING:
-        data["old"] = stored_tree(change.old)
-    if change.new is not MISSING:
-        data["new"] = stored_tree(change.new)
-    cause = change.cause
-    data["cause"] = (
-        None if cause is None else {"seq": cause.seq, "step": cause.step, "kind": cause.kind, "call": cause.call}
-    )
-    return data
-
-
-def to_json_patch(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Give the changes of one `diff_values` as operations of a JSON Patch (RFC 6902), in an order that applies.
-
-    Paths of changes are into the old value (removed, moved from) or into the new one (all else). So first everything
-    is removed, from the back, while old indexes hold. Then items move, inner lists first; each list is followed item
-    by item, since a move shifts those between. What is added from the front comes to stand at its new index, and then
-    every path of the new value holds.
-    """
-    changes = tuple(changes)
-    removed = sorted([change.keys for change in changes if change.kind == "remove"], reverse=True)
-    added = sorted([change for change in changes if change.kind == "add"], key=lambda change: change.keys)
-    patch: list[dict[str, Any]] = [{"op": "remove", "path": join(keys)} for keys in removed]
-    patch += _moves(changes, removed)
-    patch += [{"op": "add", "path": change.path, "value": change.new} for change in added]
-    patch += [
-        {"op": "replace", "path": change.path, "value": change.new} for change in changes if change.kind == "replace"
-    ]
-    return patch
-
-
-@runtime_checkable
-class _HasJson(Protocol):
-    """What a state is made of beside stored values: open calls, open interrupts, child runs."""
-
-    def to_json(self) -> dict[str, Any]: ...
+_COMPARED: Final = 4_000  # characters of two items that are looked at to judge their distance: some milliseconds
 
 
 class _Walk:
@@ -237,20 +126,20 @@ class _Walk:
         for to in sorted({*found.added, *moved, *changed}):
             here = (*new_at, to)
             if to in moved:
-                start = (*old_at, moved[to])
-                item = old[moved[to]]
-                self.changes.append(
-                    Change(join(here), "move", item, item, None, join(start), keys=here, from_keys=start)
-                )
-            if to not in changed:
-                if to not in moved:
-                    self.add(new[to], here)
-            elif _nothing_shared(old[changed[to]], new[to]):
-                self.changes.append(Change(join(here), "replace", old[changed[to]], new[to], keys=here))
-            else:
-                self.compare(old[changed[to]], new[to], (*old_at, changed[to]), here)
+                self.move(old[moved[to]], (*old_at, moved[to]), here)
+            elif to not in changed:
+                self.add(new[to], here)
+            if to in changed:
+                before, after = old[changed[to]], new[to]
+                if _nothing_shared(before, after):
+                    self.changes.append(Change(join(here), "replace", before, after, keys=here))
+                else:
+                    self.compare(before, after, (*old_at, changed[to]), here)
         for start in found.removed:
             self.remove(old[start], (*old_at, start))
+
+    def move(self, value: Any, start: Keys, to: Keys) -> None:
+        self.changes.append(Change(join(to), "move", value, value, None, join(start), keys=to, from_keys=start))
 
     def add(self, value: Any, at: Keys) -> None:
         self.changes.append(Change(join(at), "add", new=value, keys=at))
@@ -266,86 +155,29 @@ def _nothing_shared(old: Any, new: Any) -> bool:
 
 def _distance(old: Any, new: Any) -> float:
     """Judge how far two items are from each other; 0.0 is equal, 1.0 nothing in common."""
-    old, new = as_stored(old), as_stored(new)
+    old, new = stored_tree(old), stored_tree(new)
     if type(old) is not type(new) or is_tag(old) != is_tag(new):
         return 1.0
     if type(old) is str:
-        return 1.0 - SequenceMatcher(None, old, new).quick_ratio()
+        return 1.0 - SequenceMatcher(None, old[:_COMPARED], new[:_COMPARED]).quick_ratio()
     if type(old) not in (dict, list):
         return 0.9
+    if len(dumps(old)) + len(dumps(new)) > _COMPARED:
+        return 0.5
     from deepdiff import DeepDiff  # a tenth of a second to import, and most diffs never come here
 
     return float(DeepDiff(old, new, get_deep_distance=True).get("deep_distance", 0.0))
-
-
-def _moves(changes: Sequence[Change], removed: Sequence[Keys]) -> list[dict[str, Any]]:
-    """Give the moves as operations on the old value from which `removed` is gone already."""
-    gone: dict[Keys, list[int]] = {}
-    for keys in reversed(removed):
-        if isinstance(keys[-1], int):
-            gone.setdefault(keys[:-1], []).append(keys[-1])
-    lists: dict[Keys, list[Change]] = {}
-    for change in changes:
-        if change.kind == "move":
-            lists.setdefault(change.from_keys[:-1], []).append(change)
-    added: dict[Keys, list[int]] = {}
-    for change in changes:
-        if change.kind == "add" and isinstance(change.keys[-1], int):
-            added.setdefault(change.keys[:-1], []).append(change.keys[-1])
-    patch: list[dict[str, Any]] = []
-    for parent in sorted(lists, key=len, reverse=True):
-        here = _after_removal(parent, gone)
-        inserted = sorted(added.get(lists[parent][0].keys[:-1], []))
-        for start, to in _steps(lists[parent], gone.get(parent, []), inserted):
-            patch.append({"op": "move", "from": join((*here, start)), "path": join((*here, to))})
-    return patch
-
-
-def _after_removal(keys: Keys, gone: dict[Keys, list[int]]) -> Keys:
-    return tuple(
-        [
-            key - bisect_left(gone.get(keys[:depth], []), key) if isinstance(key, int) else key
-            for depth, key in enumerate(keys)
-        ]
-    )
-
-
-def _steps(moves: list[Change], gone: list[int], inserted: list[int]) -> list[tuple[int, int]]:
-    """Follow the moves of one list: (from, to) indexes as they are when each is made."""
-    pairs = sorted([(int(change.keys[-1]), int(change.from_keys[-1])) for change in moves])
-    # Items by their old index, as many as any of the indexes can reach; the rest of the list stays behind them.
-    reach = max([max(pair) for pair in pairs]) + 1 + len(gone) + len(pairs)
-    missing = set(gone)
-    items = [at for at in range(reach) if at not in missing]
-    waiting = {start for _, start in pairs}
-    steps = []
-    place = settled = 0  # of the items before `place`, this many are where they stay
-    for to, start in pairs:
-        now = items.index(start)
-        del items[now]
-        waiting.discard(start)
-        place -= now < place
-        while settled < to - bisect_left(inserted, to):
-            settled += items[place] not in waiting
-            place += 1
-        items.insert(place, start)
-        if now != place:
-            steps.append((now, place))
-        place, settled = place + 1, settled + 1
-    return steps
 
 
 def _part(state: Any, name: str) -> Any:
     """Give a part of a state as a tree, in stored form where the state has it in that form."""
     value = getattr(state, f"stored_{name}", MISSING)
     if value is MISSING:
-        value = getattr(state, name)
-    if isinstance(value, Mapping):
-        return {key: _as_data(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_as_data(item) for item in value]
-    return value
-
-
-def _as_data(item: Any) -> Any:
-    return item.to_json() if isinstance(item, _HasJson) else item
+        value = getattr(state, name, MISSING)
+    if value is MISSING:
+        raise UsageError(f"a state has no part {name!r}")
+    if isinstance(value, Mapping) and any(hasattr(item, "to_json") for item in value.values()):
+        return {key: item.to_json() for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, list)):
+        return [item.to_json() if hasattr(item, "to_json") else item for item in value]
+    return dict(value) if isinstance(value, Mapping) and not isinstance(value, dict) else value

@@ -11,6 +11,7 @@ written as backslash escapes. `strict` text is ASCII only; it tells apart what m
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from base64 import b64decode
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from typing import Any
 
 from .equality import stored_tree
 
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|\\)")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _VALUE_IN_QUOTES = {"decimal": "Decimal", "uuid": "UUID", "date": "date"}
 _ITEMS = {"tuple": ("(", ")"), "set": ("{", "}"), "frozenset": ("frozenset({", "})")}
@@ -99,7 +101,8 @@ def size_of(length: int) -> str:
 
 
 def _dump(stored: Any) -> bytes:
-    return json.dumps(stored, ensure_ascii=True, sort_keys=True).encode("ascii")
+    text = json.dumps(stored, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _visible_char(char: str, strict: bool) -> str:
@@ -191,7 +194,7 @@ class _Writer:
         elif kind in ("int", "float"):
             self._text(tag["value"] if "value" in tag else tag["hex"])
         elif kind == "str":
-            self._put('"' + visible(tag["escaped"], strict=False).replace('"', '\\"') + '"')
+            self.write(_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", tag["escaped"]))
         elif kind in ("bytes", "bytearray"):
             shown = repr(b64decode(tag["base64"], validate=True))
             self._put(shown if kind == "bytes" else f"bytearray({shown})")
