@@ -5,10 +5,10 @@ entry puts its value in place of what is there; `removeElements` deletes; `newEl
 `updateElements` merges objects key by key and arrays by position, and overwrites anything else. A model that mixes up
 new and update is forgiven, with a warning. Array items of `newElements` are appended.
 
-What a section says about a place is found by the *joined path* of its keys, `a.b.0`, and so a few odd requests reach
-places one would not expect: `{"x.y": …}` is the key `x.y`, and what is below `y` in `x` as well. This module finds the
-same places without searching the payload for them: it goes only where some section has something, copies only the
-containers that change, and shares all others with the payload it was given.
+What a section says about a place is found by the *joined path* of its keys, `a.b.0`, and so a few requests reach places
+one would not expect: `{"x": {"y": …}}` changes what is under a key `x.y` as well. This module finds the same places
+without searching the payload for them: it goes only where some section has something, copies only the containers that
+change, and shares all others with the payload it was given.
 """
 
 from __future__ import annotations
