@@ -120,7 +120,7 @@ def _not_removed(remove: Any, result: Any, others: tuple[Any, ...], path: Path) 
             below = tuple(prop(other, key) for other in others)
             yield from _not_removed(value, result.get(key, UNDEFINED), below, (*path, key))
     elif is_array(result):
-        gone = _gone(remove, others[1] if others else UNDEFINED)
+        gone = _gone(others[1] if others else UNDEFINED, remove)
         for name, value in _entries(remove):
             index = index_of(str(name))
             if index is not None and is_container(value):
@@ -133,14 +133,15 @@ def _entries(section: Any) -> Iterable[tuple[str | int, Any]]:
     return enumerate(section) if is_array(section) else section.items()
 
 
-def _gone(*sections: Any) -> list[int]:
+def _gone(update: Any, remove: Any) -> list[int]:
     """The indexes, ascending, of items that are deleted, or that are left out where they are beyond the array."""
     found = {
         index
-        for section in sections
+        for section in (update, remove)
         if is_container(section)
         for key, value in _entries(section)
-        if (is_delete(value) or _is_placeholder(value)) and (index := index_of(str(key))) is not None
+        if is_delete(value) or (section is update and _is_placeholder(value))
+        if (index := index_of(str(key))) is not None
     }
     return sorted(found)
 
