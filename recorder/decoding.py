@@ -54,6 +54,7 @@ class _Decoder:
         self._types = types
         # By id of the stored container; the tree keeps them alive.
         self._values: dict[int, Any] = {}
+        self._used_parts: set[tuple[int, int]] = set()
         self._plain_data_of_classes: set[int] = set()
         self._warnings: dict[str, type[Warning]] = {}
 
@@ -113,7 +114,11 @@ class _Decoder:
         return tag
 
     def _part(self, parts: list[Any], index: int) -> Any:
-        part = parts[index]
+        part = parts[_exactly(int, index)]
+        # Each is referred to once. A file could otherwise make a small value that is endless when written out.
+        if (id(parts), index) in self._used_parts:
+            raise ValueError("a part is used twice")
+        self._used_parts.add((id(parts), index))
         if (type(part) is dict or type(part) is list) and id(part) not in self._values:
             raise ValueError("a part refers to an earlier one")
         return self._read(part)
