@@ -87,7 +87,7 @@ class MemoryStore(EventStore):
 
     def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
         if last:
-            return self._infos[-1:]
+            return [info for info in self._infos if info.parent is None][-1:]
         return [
             info
             for info in reversed(self._infos)

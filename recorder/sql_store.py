@@ -400,7 +400,9 @@ class SqlStore(EventStore):
 
     def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
         clause = _runs_with_heads().order_by(run.c.number.desc()).limit(1 if last else 6)
-        if number is not None:
+        if last:
+            clause = clause.where(run.c.parent.is_(None))
+        elif number is not None:
             clause = clause.where(run.c.number == number)
         elif prefix is not None:
             clause = clause.where(run.c.uid.startswith(prefix, autoescape=True))

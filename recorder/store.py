@@ -70,7 +70,7 @@ class RunInfo:
 
 
 RunRef: TypeAlias = str | int | RunInfo
-"""A run by "run42", number, uid, a unique prefix of the uid, "@last", or as a RunInfo."""
+"""A run by "run42", number, uid, a unique prefix of the uid, "@last" (child runs aside), or as a RunInfo."""
 
 
 class Head(NamedTuple):
@@ -263,6 +263,8 @@ class EventStore(ABC):
     def run(self, name: RunRef) -> RunInfo:
         """The run of that name: "run42", 42, "42", a uid, a unique prefix of one (4 characters or more), or "@last".
 
+        The last run is the one that was started last; a child run goes with its parent and is not meant.
+
         Raises:
             RunNotFound: there is none, or the prefix fits several.
         """
@@ -387,4 +389,4 @@ class EventStore(ABC):
 
     @abstractmethod
     def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
-        """The runs of that number or uid prefix (at most 6), or the last one."""
+        """The runs of that number or uid prefix (at most 6), or the last one that is no child of another."""

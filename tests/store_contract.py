@@ -105,6 +105,11 @@ class StoreContract:
             with pytest.raises(RunNotFound):
                 store.run(name)
 
+    def test_the_last_run_is_no_child(self, store: EventStore, run: RunInfo) -> None:
+        """@last is what the user started last, not a child run that was started on its behalf."""
+        store.create_run("child", parent=run.uid)
+        assert store.run("@last").uid == run.uid
+
     def test_an_ambiguous_prefix_names_the_candidates(self, store: EventStore) -> None:
         """A prefix that fits two runs is refused, and says which."""
         for last in "12":
