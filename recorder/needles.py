@@ -20,19 +20,29 @@ _MANY: Final = 56
 
 
 class Needles:
-    """Searches for needles; those that start at the same place count in the order given.
+    """Searches for needles, which are numbered from 0; of those that start at the same place the first counts.
+
+    Args:
+        groups: the needles. What is in one automaton is from one group, but for the shortest.
+        apart: those of them that go into an automaton of their own, the last.
 
     Attributes:
         automata: for each, the search, which numbers its own needles, and the needles' numbers among all.
     """
 
-    def __init__(self, *groups: Sequence[str]) -> None:
+    def __init__(self, groups: Sequence[Sequence[str]], apart: Sequence[str] = ()) -> None:
         needles = [needle for group in groups for needle in group]
-        numbers = [number for number, needle in enumerate(needles) if len(needle.encode()) > _SHORT]
-        first = len(groups[0]) if groups else 0
-        parts = [[number for number in numbers if number < first], [number for number in numbers if number >= first]]
-        chunks = [part[start : start + _MANY] for part in parts for start in range(0, len(part), _MANY)]
-        chunks.append([number for number, needle in enumerate(needles) if len(needle.encode()) <= _SHORT])
+        chunks: list[list[int]] = []
+        short: list[int] = []
+        number = 0
+        for group in groups:
+            long: list[int] = []
+            for needle in group:
+                if needle not in apart:
+                    (short if len(needle.encode()) <= _SHORT else long).append(number)
+                number += 1
+            chunks += [long[start : start + _MANY] for start in range(0, len(long), _MANY)]
+        chunks += [short, [number for number, needle in enumerate(needles) if needle in apart]]
         self.automata: tuple[tuple[Callable[[bytes], list[Hit]], list[int]], ...] = tuple(
             (_search([needles[number] for number in chunk]), chunk) for chunk in chunks if chunk
         )

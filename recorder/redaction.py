@@ -202,7 +202,7 @@ class Redactor:
         def text(value: str) -> str:
             return self._text(value, depth)
 
-        return TreeRules(text, self._key_kind, self._leaf, self.is_clean)
+        return TreeRules(text, self._key_kind, self._leaf, self.is_clean, opens_bytes=depth == 0)
 
     def _key_kind(self, key: str) -> str | None:
         try:

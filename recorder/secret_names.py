@@ -126,7 +126,7 @@ class SecretNames:
         self._allowed = frozenset("".join(words_of(name)) for name in allowed)
         spellings = {needle for name in extra for needle in _spellings(name)}
         self.own_needles = tuple(sorted(spellings, key=len, reverse=True))
-        self._needles = Needles(NEEDLES, self.own_needles)
+        self._needles = Needles((NEEDLES, self.own_needles))
         self._kinds: dict[bytes, str | None] = {}
 
     def kind_of_key(self, key: str) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 
@@ -56,7 +57,7 @@ _BY_NEEDLE: Final = {
     "dop_v1_ doo_v1_ dor_v1_": r"(?P<digitalocean_token>do[a-z]_v1_[A-Za-z0-9]{32,})",
     "shpat_ shpca_ shppa_ shpss_": r"(?P<shopify_token>shp[a-z]{2}_[A-Za-z0-9]{20,})",
     "SK0 SK1 SK2 SK3 SK4 SK5 SK6 SK7 SK8 SK9 SKa SKb SKc SKd SKe SKf": r"(?P<twilio_key>SK[0-9a-f]{32})(?![A-Za-z0-9])",
-    "eyJ": r"(?<![\w-])(?P<jwt>eyJ[\w-]{5,}+\.(?:eyJ[\w-]++\.[\w-]*+|[\w-]*+\.[\w-]{10,}+(?:\.[\w-]++){0,2}))",
+    "eyJ": r"(?<![_-])(?P<jwt>eyJ[\w-]{5,}+\.(?:eyJ[\w-]++\.[\w-]*+|[\w-]*+\.[\w-]{10,}+(?:\.[\w-]++){0,2}))",
     "dapi": r"(?P<databricks_token>dapi[0-9a-f]{32})(?![A-Za-z0-9])",
     "pplx-": r"(?P<perplexity_key>pplx-[A-Za-z0-9]{20,})",
     "xai-": r"(?P<xai_key>xai-[A-Za-z0-9]{20,})",
@@ -73,6 +74,9 @@ _BY_NEEDLE: Final = {
 }
 """Needles → the expression that stands at one of them, not behind a letter or digit; the group's name is the kind."""
 
+URL_NEEDLES: Final = ("://", "/\\/", "/\\\\")
+"""What is between scheme and password of a URL, also with its slashes escaped; only where there is an "@" too."""
+
 _ANYWHERE: Final = {
     "hooks.slack.": (
         r"hooks\.slack\.com(?:\\*/)(?:services|workflows|triggers)(?:\\*/)(?P<slack_webhook>(?:\w|\\*/){12,})"
@@ -80,9 +84,7 @@ _ANYWHERE: Final = {
     "/api/webhooks/": r"/api/webhooks/[0-9]{5,}/(?P<discord_webhook>[\w-]{20,})",
     "sig=": r"(?:(?<=[?&;])|(?<=u0026))sig=(?P<url_signature>[A-Za-z0-9%+/=_-]{16,})",
     "Signature=": r"Signature=(?P<url_signature>[A-Za-z0-9%+/=_~-]{16,})",
-    "://": r"",
-    "/\\/": r"",
-    "/\\\\": r"",
+    **dict.fromkeys(URL_NEEDLES, r""),
     ":AA": r"",
     "-----BEGIN": r"",
 }
@@ -101,15 +103,16 @@ KINDS: Final = tuple(
 )
 """The kinds of secrets that are known by their looks."""
 
+# A letter behind a backslash belongs to an escape such as \n, also where the escape itself stands in a JSON text.
+_NO_LETTER_BEFORE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
+
+# Of each needle: the expression that starts there, and the same one where it may follow anything.
 _EXPRESSIONS: Final = tuple(
-    (re.compile(regex.encode()), bounded)
-    for table, bounded in ((_BY_NEEDLE, True), (_ANYWHERE, False))
+    (re.compile((boundary + regex).encode()), re.compile(regex.encode()))
+    for table, boundary in ((_BY_NEEDLE, _NO_LETTER_BEFORE), (_ANYWHERE, ""))
     for needles, regex in table.items()
     for _ in needles.split(" ")
 )
-
-# A letter behind a backslash belongs to an escape such as \n, also where the escape itself stands in a JSON text.
-_NO_LETTER_BEFORE: Final = re.compile(rb"(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})")
 
 _URL: Final = re.compile(rb':(?:\\*/){2}[^\s/?#"\'<>\\@:]{0,256}+:(?P<url_password>[^\s/?#"\'<>\\]{1,512})@')
 _TELEGRAM: Final = re.compile(rb":AA[\w-]{32,34}(?![\w-])")
@@ -155,10 +158,9 @@ class Looks:
         special = _SPECIAL.get(number)
         if special is not None:
             return special(self, start, floor)
-        expression, bounded = _EXPRESSIONS[number]
-        if bounded and start != floor and _NO_LETTER_BEFORE.match(self._data, start) is None:
-            return None
-        return _found(expression.match(self._data, start))
+        expression, anywhere = _EXPRESSIONS[number]
+        # What ends at the floor is a secret or token, however it ends.
+        return _found((anywhere if start == floor else expression).match(self._data, start))
 
     def bearer(self, start: int, floor: int = 0) -> Found | None:
         """Return the token behind a "Bearer" whose second letter is at `start`."""
@@ -176,8 +178,6 @@ class Looks:
         return found if ":" in text and text.isprintable() else None
 
     def _url(self, start: int, floor: int) -> Found | None:
-        if self._data.find(b"@", start, start + 800) < 0:
-            return None
         found = _found(_URL.match(self._data, start))
         return None if found is None or stands_for_a_secret(self._data[found.start : found.end]) else found
 
@@ -201,12 +201,21 @@ class Looks:
         return Found("private-key", start, end.end() if end is not None else begin.end())
 
 
+def check_of(number: int) -> Callable[[bytes, int], object]:
+    """Return a quick check: given a text and where a needle starts, it is true where `Looks.at` finds a secret."""
+    special = _SPECIAL.get(number)
+    if special is None:
+        return _EXPRESSIONS[number][0].match
+    if special is Looks._url:
+        return _URL.match
+    return lambda data, start: Looks(data).at(number, start)
+
+
 _SPECIAL: Final = {
     NEEDLES.index(needle): find
     for needle, find in {
-        "://": Looks._url,
-        "/\\/": Looks._escaped_url,
-        "/\\\\": Looks._escaped_url,
+        URL_NEEDLES[0]: Looks._url,
+        **dict.fromkeys(URL_NEEDLES[1:], Looks._escaped_url),
         ":AA": Looks._telegram,
         "-----BEGIN": Looks._private_key,
     }.items()

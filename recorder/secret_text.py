@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Final, TypeAlias
 
 from . import secret_names, secret_patterns
@@ -85,17 +86,20 @@ class SecretText:
         self.token = token
         own_names = names.own_needles
         self._always_from = _OWN_NAMES_FROM + len(own_names)
-        self._needles = Needles(
-            secret_names.NEEDLES,
-            (*secret_patterns.NEEDLES, _TAGGED_BYTES, _ESCAPED_LETTER, *own_names, *own_needles),
+        others = (*secret_patterns.NEEDLES, _TAGGED_BYTES, _ESCAPED_LETTER, *own_names, *own_needles)
+        groups = (secret_names.NEEDLES, others)
+        self._needles = Needles(groups, apart=secret_patterns.URL_NEEDLES)
+        checks = [self._check_of(*numbered) for numbered in enumerate(chain(*groups))]
+        *self._searches, self._url_search = (
+            (search, [checks[number] for number in numbers]) for search, numbers in self._needles.automata
         )
 
     def is_clean(self, body: bytes) -> bool:
         """Say that nothing in this strict JSON is a secret; False may also mean "perhaps"."""
-        for search, numbers in self._needles.automata:
-            for own, start, end in search(body):
-                number = numbers[own]
-                if number >= _HARMLESS and self._matters(number, body, start, end):
+        for search, checks in (*self._searches, self._url_search) if b"@" in body else self._searches:
+            for own, start, _ in search(body):
+                check = checks[own]
+                if check is not None and check(body, start):
                     return False
         return True
 
@@ -141,30 +145,37 @@ class SecretText:
         """Say whether a needle belongs to names."""
         return (number < _PATTERNS_FROM and number != BASIC_INDEX) or _OWN_NAMES_FROM <= number < self._always_from
 
-    def _matters(self, number: int, body: bytes, start: int, end: int) -> bool:
-        if number < _PATTERNS_FROM:
-            if number == BEARER_INDEX and Looks(body).bearer(start) is not None:
-                return True
-            if number == BASIC_INDEX:
-                return Looks(body).basic(start) is not None
-            return self._name_matters(body, start, end)
-        if number < _BODIES_FROM:
-            return Looks(body).at(number - _PATTERNS_FROM, start) is not None
+    def _check_of(self, number: int, needle: str) -> Callable[[bytes, int], object] | None:
+        """Return what tells, at a needle in a body, whether it may matter; None for a needle that never does."""
+        if number < _HARMLESS:
+            return None
+        if _PATTERNS_FROM <= number < _BODIES_FROM:
+            return secret_patterns.check_of(number - _PATTERNS_FROM)
+        length = len(needle.encode())
         if number == _BODIES_FROM + 1:
-            return _PRINTABLE.match(body, end) is not None
-        if _OWN_NAMES_FROM <= number < self._always_from:
-            return self._name_matters(body, start, end)
-        return True
+            return lambda body, start: _PRINTABLE.match(body, start + length)
+        if number == BASIC_INDEX:
+            return lambda body, start: Looks(body).basic(start)
+        if number == BEARER_INDEX:
+            matters = self._check_of_name(length)
+            return lambda body, start: Looks(body).bearer(start) or matters(body, start)
+        return self._check_of_name(length) if self.is_name(number) else lambda body, start: True
 
-    def _name_matters(self, body: bytes, start: int, end: int) -> bool:
-        followed = _FOLLOWED.match(body, end)
-        if followed is not None:
-            return self.names.kind_at(body, start, followed.end(1))[0] is not None
-        if body.rfind(b"--", max(0, start - WINDOW), start) < 0:
-            return False
-        rest = REST.match(body, end)
-        kind, left = self.names.kind_at(body, start, rest.end() if rest is not None else end)
-        return kind is not None and body.startswith(b"--", left)
+    def _check_of_name(self, length: int) -> Callable[[bytes, int], object]:
+        followed_by = _FOLLOWED.match
+        kind_at = self.names.kind_at
+
+        def check(body: bytes, start: int) -> object:
+            followed = followed_by(body, start + length)
+            if followed is not None:
+                return kind_at(body, start, followed.end(1))[0]
+            if body.rfind(b"--", start - WINDOW if start > WINDOW else 0, start) < 0:
+                return None
+            rest = REST.match(body, start + length)
+            kind, left = kind_at(body, start, rest.end() if rest is not None else start + length)
+            return kind if body.startswith(b"--", left) else None
+
+        return check
 
 
 class _Reading:

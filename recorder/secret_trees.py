@@ -26,18 +26,39 @@ NAME_FIELDS: Final = ("name", "key", "header", "field", "source", "variable")
 """In a record with a "value", these fields name it."""
 
 _KEYED: Final = frozenset(("dict", "ordereddict", "defaultdict"))
-_LISTS: Final = frozenset(("tuple", "set", "frozenset", "deque"))
-_BYTES: Final = frozenset(("bytes", "bytearray"))
-_NO_SECRET: Final = frozenset(("constant", "class", "blob", "messages", "timezone", "zoneinfo"))
-_INSIDE: Final = {
-    **dict.fromkeys((*_LISTS, "counter"), ("items",)),
-    **dict.fromkeys(("namedtuple", "dataclass", "model", "object"), ("fields", "state", "extra", "private")),
-    "subclass": ("value", "state"),
-    "registered": ("value",),
-    "exception": ("args", "state", "cause", "message"),
-    "deep": ("parts",),
-}
-"""Kinds of tags with values inside, and where; the tags not named here are values themselves."""
+_BYTES: Final = ("bytes", "bytearray")
+_CONTAINERS: Final = frozenset(
+    (
+        *("tuple", "set", "frozenset", "deque", "counter", "dict", "ordereddict", "defaultdict", "deep", "exception"),
+        *("namedtuple", "dataclass", "model", "object", "registered", "subclass"),
+    )
+)
+_LEAVES: Final = frozenset(
+    (
+        *(
+            "str",
+            "int",
+            "float",
+            "complex",
+            "bytes",
+            "bytearray",
+            "decimal",
+            "fraction",
+            "uuid",
+            "path",
+            "enum",
+            "opaque",
+        ),
+        *("date", "time", "datetime", "timedelta", "range", "slice", "subclass"),
+    )
+)
+"""Tags that are one value, which under a secret key is the secret. A subclass is one when its value is a text."""
+
+_NO_SECRET: Final = frozenset(("constant", "class", "blob", "messages", "part", "timezone", "zoneinfo"))
+_ABOUT_THE_VALUE: Final = frozenset(
+    ("$type", "class", "name", "fields_set", "factory", "maxlen", "lossy", "suppress_context", "index")
+)
+"""What a tag says about a value rather than of it; not secret under a secret key."""
 
 _SCHEMA_WORDS: Final = frozenset(
     (
@@ -53,7 +74,8 @@ _SCHEMA_TYPES: Final = frozenset(("string", "integer", "number", "boolean", "obj
 
 Role: TypeAlias = str
 _PAIR: Final = "pair"
-_PAIRS_WITHIN: Final = "pairs"
+_ENTRY: Final = "entry"
+_ENTRIES: Final = "entries"
 _PARTS: Final = "parts"
 _SCHEMA: Final = "schema"
 _COUNTS: Final = "counts"
@@ -72,12 +94,14 @@ class TreeRules:
         key_kind: gives the kind of secret under a key, or None.
         leaf: gives what replaces a text or the bytes under a secret key, from the kind and the text.
         is_clean: says, quickly, that nothing in the strict JSON of a tree would be replaced.
+        opens_bytes: whether bytes are looked into: in trees, not in trees that are the JSON of a text.
     """
 
     text: Callable[[str], str]
     key_kind: Callable[[str], str | None]
     leaf: Callable[[str, str | bytes], str]
     is_clean: Callable[[bytes], bool]
+    opens_bytes: bool = True
 
 
 class Walk:
@@ -176,7 +200,7 @@ class Walk:
             if key == "value" and record is not None:
                 own = record
             if secret is not None and not schema:
-                self._child(number, key, item, own or secret)
+                self._child(number, key, item, None if key == "$type" else own or secret)
             elif own is not None and type(item) is dict and is_schema(item):
                 self._child(number, key, item, own, _SCHEMA)
             elif own is not None and key == "token" and _is_log_probability(value, item):
@@ -209,19 +233,34 @@ class Walk:
             self._unread.update({(number, index): None for index in range(len(items))})
             self._part(number, 0, secret)
             return
-        if role == _PAIR:
-            name = _text_of(items[0])
+        if role == _PAIR or (role == _ENTRY and len(items) == 2):
+            name = self._text_of(items[0])
             own = self._kind(name) if name is not None else None
-            self._child(number, 0, items[0], secret)
+            self._child(number, 0, items[0], None)
             self._child(number, 1, items[1], own or secret)
             return
-        pairs = [role != _COUNTS and _is_pair(item) for item in items]
-        if not all(pairs) and role != _PAIRS_WITHIN:
-            pairs = [False] * len(items)
+        role = _ENTRY if role == _ENTRIES else _PAIR if secret is None and role != _COUNTS else ""
+        if role == _PAIR and not all(self._is_pair(item) for item in items):
+            role = ""
         option = None
         for place, item in enumerate(items):
-            self._child(number, place, item, option or secret, _PAIR if pairs[place] else "")
-            option = self._kind(item) if type(item) is str and item.startswith("--") else None
+            self._child(number, place, item, option or secret, role if type(item) is not str else "")
+            option = self._kind(item) if secret is None and type(item) is str and item.startswith("--") else None
+
+    def _is_pair(self, item: Any) -> bool:
+        """Say whether an item is a key and a value: a list or tuple of two that begins with a text or with bytes."""
+        if type(item) is dict and item.get("$type") == "tuple":
+            item = item.get("items")
+        return type(item) is list and len(item) == 2 and self._text_of(item[0]) is not None
+
+    def _text_of(self, item: Any) -> str | None:
+        """Return the text that the first of a pair is, also where it is bytes."""
+        if type(item) is not dict or item.get("$type") not in _BYTES or not self._rules.opens_bytes:
+            return item if type(item) is str else None
+        try:
+            return base64.b64decode(item.get("base64", ""), validate=True).decode("ascii")
+        except (binascii.Error, ValueError, TypeError):
+            return None
 
     # -- tags ----------------------------------------------------------------------------------------------------------
 
@@ -229,26 +268,30 @@ class Walk:
         """Look into a tag; False when it is to be read as an ordinary dict."""
         _, secret, parent, place, role, deep = self._nodes[number]
         kind = tag["$type"]
-        if kind in _BYTES and type(tag.get("base64")) is str:
+        if type(kind) is not str:
+            return False
+        if kind in _BYTES and type(tag.get("base64")) is str and (self._rules.opens_bytes or secret is not None):
             self._visit_bytes(parent, place, tag["base64"], secret)
         elif kind in _KEYED and type(tag.get("items")) is list:
-            self._child(number, "items", tag["items"], secret, _PAIRS_WITHIN)
+            self._child(number, "items", tag["items"], secret, _ENTRIES)
         elif kind == "counter" and secret is None:
             self._child(number, "items", tag.get("items"), None, _COUNTS)
         elif kind == "tuple" and role == _PAIR:
             self._child(number, "items", tag["items"], secret, _PAIR)
         elif kind == "deep" and type(tag.get("parts")) is list and tag["parts"]:
             self._child(number, "parts", tag["parts"], secret, _PARTS)
-        elif kind == "part" and (deep, tag.get("index")) in self._unread:
+        elif kind == "part" and type(tag.get("index")) is int and (deep, tag["index"]) in self._unread:
             self._part(deep, tag["index"], secret)
-        elif secret is None or type(kind) is not str:
+        elif secret is None:
             return False
-        elif kind in _INSIDE and not (kind == "subclass" and type(tag.get("value")) is str):
-            for name in _INSIDE[kind]:
-                if name in tag:
-                    self._child(number, name, tag[name], secret)
-        elif kind not in _NO_SECRET:
+        elif kind in _LEAVES and (kind != "subclass" or type(tag.get("value")) is str):
             self._edit(parent, place, self._rules.leaf(secret, _leaf_text(tag)))
+        elif kind in _CONTAINERS:
+            for name, item in tag.items():
+                if name not in _ABOUT_THE_VALUE:
+                    self._child(number, name, item, secret)
+        elif kind not in _NO_SECRET:
+            return False
         return True
 
     def _visit_bytes(self, parent: int, place: Place, text: str, secret: str | None) -> None:
@@ -290,23 +333,6 @@ def _parts_of(pointer: str) -> list[str]:
 
 def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
-
-
-def _is_pair(item: Any) -> bool:
-    """Say whether an item is a key and a value: a list or tuple of two that begins with a text or with bytes."""
-    if type(item) is dict and item.get("$type") == "tuple":
-        item = item.get("items")
-    return type(item) is list and len(item) == 2 and _text_of(item[0]) is not None
-
-
-def _text_of(item: Any) -> str | None:
-    """Return the text that a key of a pair is, also where it is bytes."""
-    if type(item) is dict and item.get("$type") in _BYTES and type(item.get("base64")) is str:
-        try:
-            return base64.b64decode(item["base64"]).decode("ascii")
-        except (binascii.Error, ValueError):
-            return None
-    return item if type(item) is str else None
 
 
 def _leaf_text(tag: dict[str, Any]) -> str:
