@@ -5,9 +5,10 @@ and a plain *no* from it stands, so it is asked first. A *yes* is settled by com
 the dump of a stored tree writes `1`, `1.0`, `true`, `0.0` and `-0.0` differently. Only where that says no because
 keys stand in another order are the keys sorted too. Both steps together cost about twice the `==` alone.
 
-Stored trees are what these functions are exact for. Values of other types (a `Decimal` that somebody decoded, a frozen
-payload) are looked at in their stored form where one is met; a *no* for two such values may then be too early, which
-costs a comparer a closer look and never a change, and an enumeration member counts as its value.
+Stored trees are what these functions are for. Values of other types (a `Decimal` that somebody decoded, a frozen
+payload) are looked at in their stored form where one is met. A *yes* stands, but for enumeration members inside plain
+containers, which count as their values. A *no* may be too early for containers that hold such values, or sets whose
+items are in another order: it costs a comparer a closer look, and never a change.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from ..recorder import hashes
 from ..recorder.values import encode
 
 PLAIN_TYPES = frozenset({dict, list, str, int, float, bool, NoneType})
@@ -72,7 +74,10 @@ def same(a: Any, b: Any) -> bool:
     if kind is float:
         return (a == b and copysign(1.0, a) == copysign(1.0, b)) or (a != a and b != b)
     if kind is dict or kind is list:
-        return _equal(a, b) and _same_bytes(a, b)
+        if _equal(a, b):
+            return _same_bytes(a, b)
+        # The items of some tags have no order: a set, a dict whose keys are numbers.
+        return kind is dict and "$type" in a and "$type" in b and hashes.same(a, b)
     return bool(a == b)
 
 
@@ -126,6 +131,8 @@ def token(value: Any) -> object:
     value = as_stored(value)
     if type(value) is str:
         return value
+    if type(value) is dict and "$type" in value:
+        return "tag", hashes.comparison_hash(value)
     if type(value) is dict or type(value) is list:
         try:
             return orjson.dumps(value, option=_EXACT_SORTED)
@@ -157,7 +164,7 @@ def _same_bytes(a: Any, b: Any) -> bool:
             a, option=_EXACT_SORTED
         ) == orjson.dumps(b, option=_EXACT_SORTED)
     except TypeError:  # nothing orjson would write like plain data, or nested too deep for it
-        return _same_by_walk(a, b)
+        return hashes.same(stored_tree(a), stored_tree(b))
 
 
 def _has_long_text(value: Any) -> bool:
@@ -171,17 +178,6 @@ def _has_long_text(value: Any) -> bool:
             if type(item) is str and len(item) > _LONG_TEXT:
                 return True
     return type(value) is str and len(value) > _LONG_TEXT
-
-
-def _same_by_walk(a: Any, b: Any) -> bool:
-    a, b = _both_stored(a, b)
-    if type(a) is not type(b):
-        return False
-    if type(a) is dict:
-        return len(a) == len(b) and all(key in b and _same_by_walk(value, b[key]) for key, value in a.items())
-    if type(a) is list:
-        return len(a) == len(b) and all(map(_same_by_walk, a, b))
-    return same(a, b)
 
 
 def _both_stored(a: Any, b: Any) -> tuple[Any, Any]:

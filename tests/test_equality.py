@@ -51,6 +51,16 @@ def test_a_tag_is_compared_like_any_tree() -> None:
     assert not same({"$type": "decimal", "value": "1.10"}, {"$type": "decimal", "value": "1.1"})
 
 
+def test_a_tag_without_order_is_the_same_in_any_order() -> None:
+    """The items of a set, and of an object whose keys are numbers, are compared as what they are."""
+    for kind, a, b in (("set", 1, 2), ("dict", [1, "x"], [2, "y"])):
+        one, other = {"$type": kind, "items": [a, b]}, {"$type": kind, "items": [b, a]}
+        assert same(one, other)
+        assert token(one) == token(other)
+    assert not same({"$type": "set", "items": [1, 2]}, {"$type": "set", "items": [2.0, 1]})
+    assert not same({"$type": "tuple", "items": [1, 2]}, {"$type": "tuple", "items": [2, 1]})
+
+
 def test_values_of_other_types_are_compared_by_their_stored_form() -> None:
     """A decoded value and its stored form are the same; so are a payload and its frozen view."""
 
