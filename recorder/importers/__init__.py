@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -67,7 +67,7 @@ FORMATS: Final = tuple(IMPORTERS)
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did. Every record of the file is one of imported, unknown and damaged.
+    """What an import did. Every record is imported, unknown or damaged, or was imported before.
 
     Attributes:
         runs: the runs that hold the file, such as "run7".
@@ -79,13 +79,13 @@ class ImportReport:
         notes: what else a person should know.
     """
 
-    runs: tuple[str, ...]
+    runs: list[str]
     format: str
     read: int
     imported: int
     unknown: int
     damaged: int
-    notes: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """`{runs, read, imported, unknown, damaged}`."""
@@ -226,13 +226,13 @@ def _report(
         notes.insert(0, f"imported before: {', '.join(before)} holds this file; nothing was added for it")
     runs = [info or added[uid] for uid, info in zip(uids, known, strict=True)]
     return ImportReport(
-        runs=tuple(info.id for info in runs),
+        runs=[info.id for info in runs],
         format=work.format,
         read=tally.read,
         imported=tally.imported if added or not before else 0,
         unknown=tally.unknown,
         damaged=tally.damaged,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 

@@ -39,7 +39,7 @@ from ..payload import LATEST, difference
 from ..redaction import Redactor
 from ..run_recorder import UNDECIDED
 from ..upcasters import version_of
-from ..values import is_plain
+from ..values import already_stored, encode
 from .source import clean_text
 
 
@@ -77,7 +77,7 @@ class RunBuilder:
             RunStartedData(
                 agent=self.agent,
                 input=input,
-                payload=self._payload.stored,
+                payload=already_stored(self._payload.stored),
                 payload_hash=self._payload.hash,
                 applier={"name": "json-patch", "version": LATEST["json-patch"]},
                 origin="imported",
@@ -242,7 +242,8 @@ class RunBuilder:
             reason: why.
         """
         before = self._payload.hash
-        if is_plain(payload) and self._payload.plain:
+        # Plain is what is written as it is: a key with a lone surrogate, say, can stand in no path of a patch.
+        if encode(payload).stored is payload and self._payload.plain:
             applier, request = "json-patch", difference(self._payload.live, payload)
             if not request:
                 return
@@ -255,14 +256,14 @@ class RunBuilder:
             "payload.changed",
             PayloadChangedData(
                 applier={"name": applier, "version": LATEST[applier]},
-                request=change.request,
-                applied_request=change.applied_request,
+                request=already_stored(change.request),
+                applied_request=already_stored(change.applied_request),
                 source={"kind": "code"} if call is None else {"kind": "action", "call": call},
                 reason=reason,
                 counts=change.outcome.applied,
                 warnings=change.outcome.warnings,
                 blocked=change.outcome.blocked_operations,
-                correction=change.correction,
+                correction=already_stored(change.correction),
                 hash_before=change.hash_before,
                 hash_after=change.hash_after,
             ),

@@ -65,7 +65,7 @@ class Trajectory(Frame):
             self._note("the history cannot be matched with the steps; it stands at the end of the run")
         add_messages(self.work, self.builder, self.history[:first], "history")
         ending = self.ending(self.entries[-1:] != [] and _word(self.entries[-1]) == "submit")
-        ends = dict(zip(found, [*found[1:], len(self.history)], strict=True))
+        ends = dict(zip(found, [*found[1:], len(self.history)], strict=False))  # of nothing found, nothing ends
         for index, entry in enumerate(self.entries):
             last = index == len(self.entries) - 1
             place = self.places[index]
@@ -115,7 +115,7 @@ class Trajectory(Frame):
                 self.builder,
                 "trajectory[].observation",
                 entry["observation"],
-                f"{where}.observation, without an action,",
+                f"{where}.observation (no action)",
             )
         if "state" in entry and type(entry["state"]) is not str:
             flaws += self._state(where, entry["state"], call)
