@@ -370,7 +370,9 @@ class Context:
         if step.change_request is not None:
             request = step.change_request
             reason = request.get("reasoning") if isinstance(request, dict) else None
-            recorder.change(request, source={"kind": "model"}, reason=reason if isinstance(reason, str) else None)
+            recorder.change(
+                request, source=recorder.asked_by_model(), reason=reason if isinstance(reason, str) else None
+            )
         if document.get("scratchpad") is not None:
             change = copy_value(document["scratchpad"])
             self._scratchpad = merge_scratchpad(self._scratchpad, change)

@@ -103,6 +103,8 @@ class Call:
             return "tool.returned", ToolReturnedData(
                 call=self.id, result=value, stream=stream, duration=duration, **extra
             )
+        if self.outer.within is None:
+            self.recorder.last_model_call = self.round, self.id
         usage = usage_of(value)
         self.recorder.usage.update({key: n for key, n in (usage or {}).items() if type(n) is int})
         if usage:

@@ -112,6 +112,7 @@ class RunRecorder:
         self.finished = False
         self.usage: Counter[str] = Counter()
         self.context_size: int | None = None
+        self.last_model_call: tuple[int, str] = (-1, "")
         self.tools: dict[str, dict[str, Any]] = {}
         self._lock = threading.RLock()
         self._seq = FIRST
@@ -266,6 +267,11 @@ class RunRecorder:
         step = decision.get("step")
         self.last_step = step if isinstance(step, str) else None
         self.emit("step.decided", StepDecidedData(decision=dict(decision), raw=raw))
+
+    def asked_by_model(self) -> dict[str, Any]:
+        """The source of what a decision asks for: the model call of this round that returned last, if one did."""
+        called_round, call = self.last_model_call
+        return {"kind": "model", "call": call} if called_round == self.round else {"kind": "model"}
 
     # -- payload ------------------------------------------------------------------------------------
 
