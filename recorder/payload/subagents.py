@@ -130,6 +130,9 @@ def merge_upstream(parent: Any, child: Any, paths: Sequence[str] | None, agent_n
     Returns:
         The parent's payload after; `applied_request` is None. The counts are the original's: without `*` every leaf
         that is as the sub-agent has it counts as an addition.
+
+    Raises:
+        ChangeRefused: with `*`, if the parent's payload is a scalar and the sub-agent's has keys.
     """
     nothing = {"additions": 0, "updates": 0, "deletions": 0}
     if is_falsy(child):
