@@ -159,6 +159,10 @@ class SecretNames:
         if left and data[left - 1] == 0x5C:  # a backslash: a letter behind it is of an escape, unless of the needle
             left = min(left + (5 if data[left : left + 1] == b"u" else 1), start)
         name = data[left:end]
+        if name == b"PWD" and data[left - 1 : left] == b";":
+            return "password", left  # of a connection string; elsewhere it is the working directory
+        if data[left - 2 : left] == b"::":
+            return None, left  # of a module or class
         try:
             return self._kinds[name], left
         except KeyError:
@@ -190,6 +194,7 @@ def words_of(name: str) -> list[str]:
 
 def _built_in_kind(words: list[str]) -> str | None:
     dropped = ""
+    numbered = bool(words) and words[-1].isdigit()
     while words and (words[-1] in _IGNORED_AT_THE_END or words[-1].isdigit()):
         words = words[:-1]
     if len(words) > 1 and words[-1] in _IGNORED_AFTER_PASSWORD:
@@ -205,6 +210,8 @@ def _built_in_kind(words: list[str]) -> str | None:
         if ending.search(name) is not None:
             if (dropped and kind != "password") or (kind == "session" and words[-1] == "id"):
                 return None
+            if words[-1] == "auth" and numbered:
+                return None  # a product
             return None if kind == "token" and _is_no_secret_token(words) else kind
     return None
 

@@ -32,7 +32,7 @@ _WITH_A_DIGIT: Final = r"(?=[\w.~+/-]{0,64}?[0-9]|[A-Za-z0-9]{20})"
 _BY_NEEDLE: Final = {
     "sk-": (
         r"(?P<anthropic_key>sk-ant-[\w-]{16,})|(?P<openrouter_key>sk-or-[\w-]{16,})"
-        r"|(?P<openai_key>sk-(?:(?:proj|svcacct|admin|lf)-[\w-]{16,}|[A-Za-z0-9]{20}[\w-]*|"
+        r"|(?P<openai_key>sk-(?!ssh-|ecdsa-)(?:(?:proj|svcacct|admin|lf)-[\w-]{16,}|[A-Za-z0-9]{20}[\w-]*|"
         + _WITH_A_DIGIT
         + r"[\w-]{18,}))"
     ),
@@ -119,17 +119,22 @@ _TELEGRAM: Final = re.compile(rb":AA[\w-]{32,34}(?![\w-])")
 _DIGITS: Final = re.compile(rb"[0-9]{8,10}\Z")
 _PEM: Final = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END: Final = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_BODY: Final = re.compile(rb"(?:[A-Za-z0-9+/=\s:,.-]|\\+[nrt/])*+")
+_PEM_BODY: Final = re.compile(
+    rb"(?:\s|\\+[nrt/]|(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID): [^\r\n\\]{0,200}|[\w+/=.*])++"
+)
+_PEM_CUT_OFF: Final = re.compile(
+    rb"(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/=]{32,}+)++(?:(?:\s|\\+[nrt])++[A-Za-z0-9+/=]{1,76})?"
+)
 _BEARER: Final = re.compile(
     rb"[bB](?:earer|EARER)(?:[ \t]|\\+t)++(?P<bearer_token>" + _WITH_A_DIGIT.encode() + rb"[\w.~+/-]{16,}=*)"
 )
 _BASIC: Final = re.compile(rb"[bB]asic(?:[ \t]|\\+t)++(?P<basic_credentials>[A-Za-z0-9+/]{8,}={0,2})")
 
 _PLACEHOLDER: Final = re.compile(
-    rb"<[^<>]*>|\$\(.*|\$?\{[^\"\\]*|\$[A-Z_][A-Z0-9_]*|%[A-Z_]+%|%\(?\w*\)?s|[*.x\xe2\x80\xa2\xa6]{3,}|your[-_ ].*"
+    rb"<[^<>]*>|\$\(.*|\$?\{[^\"\\]*|\$[A-Z_][A-Z0-9_]*|%[A-Z_]+%|(?:%\(?\w*\)?[a-z][:/-]?)+|[*.x\xe2\x80\xa2\xa6]{3,}|your[-_ ].*"
     rb"|\[(?:redacted|filtered|hidden)\]|redacted|hidden|masked"
     rb"|str|string|bytes|int|integer|number|float|bool|boolean|object|array|list|dict|any|optional|required"
-    rb"|null|none|nil|true|false|undefined|empty|tokens?|authentication",
+    rb"|null|none|nil|true|false|undefined|empty|tokens?|authentication|bearer|basic|authorization|#[0-9a-f]{3,8}",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -140,12 +145,10 @@ def stands_for_a_secret(value: bytes) -> bool:
 
 
 class Looks:
-    """Finds secrets by their looks in one text; it remembers how far the text was searched for ends of private keys."""
+    """Finds secrets by their looks in one text."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._end_from = -1
-        self._end_at = -1
 
     def at(self, number: int, start: int, floor: int = 0) -> Found | None:
         """Return the secret that a needle belongs to, or None.
@@ -194,11 +197,10 @@ class Looks:
         begin = _PEM.match(self._data, start)
         if begin is None:
             return None
-        if not self._end_from <= begin.end() <= self._end_at:
-            self._end_from, found = begin.end(), self._data.find(b"-----END", begin.end())
-            self._end_at = found if found >= 0 else len(self._data)
-        end = _PEM_END.match(self._data, self._end_at) or _PEM_BODY.match(self._data, begin.end())
-        return Found("private-key", start, end.end() if end is not None else begin.end())
+        body = _PEM_BODY.match(self._data, begin.end())
+        end = _PEM_END.match(self._data, body.end()) if body is not None else None
+        end = end or _PEM_CUT_OFF.match(self._data, begin.end())
+        return Found("private-key", start, end.end()) if end is not None else None
 
 
 def check_of(number: int) -> Callable[[bytes, int], object]:
@@ -208,6 +210,8 @@ def check_of(number: int) -> Callable[[bytes, int], object]:
         return _EXPRESSIONS[number][0].match
     if special is Looks._url:
         return _URL.match
+    if special is Looks._private_key:
+        return _PEM.match
     return lambda data, start: Looks(data).at(number, start)
 
 

@@ -40,7 +40,7 @@ _FOLLOWED: Final = re.compile(rb"([A-Za-z0-9_.\-]{0,64}+(?: [kK]ey(?![A-Za-z0-9_
 
 _PRINTABLE: Final = re.compile(rb"[2-7][0-9a-fA-F]")
 _SEPARATOR: Final = re.compile(
-    rb"(?P<closing>\\*[\"'`])?\]?(?P<before>[ \t]*+)(?P<sep>:=|=>|={1,3}|:(?![:=]))(?P<after>[ \t]*+)"
+    rb"(?P<closing>\\*[\"'`])?\]?(?P<before>[ \t]*+)(?P<sep>:=|=>|=(?!=)|:(?![:=]))(?P<after>[ \t]*+)"
 )
 _ANNOTATION: Final = re.compile(
     rb"[A-Za-z_][\w.]{0,40}+(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]*=[ \t]*(?=[bru]?[\"'])"
@@ -49,15 +49,23 @@ _OPENING: Final = re.compile(rb"(?:[bBrRuUfF]{1,2}(?=\\*[\"'`]))?(?P<quote>\\*+[
 _RECORD: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*\\*[\"'][vV]alue\\*[\"'][ \t]*:[ \t]*")
 _NEXT_ITEM: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*")
 _PAIR_BEFORE: Final = re.compile(rb"\([bru]?\\*[\"']\Z")
+_PAIR_AFTER: Final = re.compile(rb"\\*[\"'][ \t]*\)")
 _QUOTES: Final = {ord(quote): re.compile(rb"(\\*)" + quote + rb"|\n") for quote in (b'"', b"'", b"`")}
+
+_NO_OPENING: Final = re.compile(rb"[),;\]}\s]|[+%]\s|\.[a-z]+\(")
+"""What stands behind a quote that ends a text rather than beginning a value: `input("Password: ")`, `"?token=" + x`."""
 
 _WORD: Final = re.compile(rb"(?:[^\s\"'`&,;<>()\[\]{}|\\]|\\(?![nrtbfu\"'\\/])){0,4096}+")
 _SHELL_WORD: Final = re.compile(rb"(?:[^\s\"'`;\\]|\\(?![nrtbfu\"'\\/])){0,4096}+")
+_COOKIE: Final = re.compile(rb"[\w.$!%&'*+^`|~-]+=[^\s=]")
 _LINE: Final = re.compile(rb"[^\r\n\"'`\\]*+")
 _ELEMENT: Final = re.compile(rb"([^<>\s]{1,4096})</")
+_ANY_LETTER: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]")
+_UNLIKE_A_TOKEN: Final = re.compile(rb"[\s(){}\[\]<>|^]")
 _NUMBER: Final = re.compile(rb"-?[0-9][0-9.eE+-]{0,64}+(?!\w)")
 _NAME_LIKE: Final = re.compile(rb"[A-Za-z_][A-Za-z_.]*")
 _CALL: Final = re.compile(rb"[A-Za-z_][\w.]*[(\[]")
+_VARIABLE: Final = re.compile(rb"[A-Z]++(?:_[A-Z]++)+\Z")
 _OPENINGS: Final = (b"(", b"[", b"{")
 _SHORT_NUMBER: Final = re.compile(rb"[0-9.]{1,3}")
 _LINK: Final = re.compile(rb"[a-z]{2,10}://")
@@ -240,7 +248,7 @@ class _Reading:
             start = annotation.end()
         opening = _OPENING.match(data, start)
         if opening is not None:
-            return self._quoted(opening, kind)
+            return self._quoted(opening, kind, in_code=separator["closing"] is None)
         if separator["closing"] is not None and separator["sep"] == b":":
             number = _NUMBER.match(data, start)
             if number is None:
@@ -256,7 +264,8 @@ class _Reading:
     def _edit(self, start: int, end: int, kind: str, escaped: int = 0) -> Edit | None:
         value = self._data[start:end]
         scheme = _SCHEMES_OF[kind].match(value) if kind in _SCHEMES_OF else None
-        if stands_for_a_secret(value[scheme.end() :] if scheme is not None else value):
+        secret = value[scheme.end() :] if scheme is not None else value
+        if stands_for_a_secret(secret) or _ANY_LETTER.search(secret) is None:
             return None
         new = self._rules.replace_leaf(kind, value, escaped)
         return (start, end, new) if new != value else None
@@ -266,11 +275,15 @@ class _Reading:
         data = self._data
         record = _RECORD.match(data, right)
         flag = data.startswith(b"--", left)
-        if record is None and (flag or _PAIR_BEFORE.search(data, max(0, left - 4), left) is not None):
+        pair = record is None and not flag and _PAIR_BEFORE.search(data, max(0, left - 4), left) is not None
+        if record is None and (flag or pair):
             record = _NEXT_ITEM.match(data, right)
         if record is not None:
             opening = _OPENING.match(data, record.end())
-            return self._quoted(opening, kind) if opening is not None else None
+            edit = self._quoted(opening, kind) if opening is not None else None
+            if edit is None or (pair and _PAIR_AFTER.match(data, edit[1]) is None):
+                return None
+            return edit
         start = right + len(data[right : right + 8]) - len(data[right : right + 8].lstrip(b" "))
         if not flag or start == right:
             return None
@@ -283,10 +296,17 @@ class _Reading:
             return None
         return self._edit(start, start + len(value), kind)
 
-    def _quoted(self, opening: re.Match[bytes], kind: str) -> Edit | None:
+    def _quoted(self, opening: re.Match[bytes], kind: str, in_code: bool = False) -> Edit | None:
         slashes = len(opening["quote"]) - 1
         start = opening.end()
-        return self._edit(start, self._closing(start, slashes, opening["quote"][-1]), kind, (slashes + 1).bit_length())
+        if in_code and _NO_OPENING.match(self._data, start) is not None:
+            return None
+        end = self._closing(start, slashes, opening["quote"][-1])
+        if in_code and kind == "token" and _UNLIKE_A_TOKEN.search(self._data, start, end) is not None:
+            return None  # such as the grammar of a lexer
+        if in_code and (end - start < 2 or _VARIABLE.match(self._data, start, end) is not None):
+            return None  # such as `accesskey="n"`; the name of a variable in the environment
+        return self._edit(start, end, kind, (slashes + 1).bit_length())
 
     def _closing(self, start: int, slashes: int, quote: int) -> int:
         """Return where a quoted value ends; one that is cut off ends with its line."""
@@ -315,7 +335,7 @@ class _Reading:
             return self._edit(start, word.end(), kind)
         line = _LINE.match(data, start)
         value = line[0].rstrip() if line is not None else b""
-        if b"=" not in value or not (scheme is not None or self._stands_first(left)):
+        if (kind == "cookie" and _COOKIE.match(value) is None) or not (scheme is not None or self._stands_first(left)):
             return None
         return self._edit(start, start + len(value), kind)
 
@@ -334,7 +354,8 @@ class _Reading:
         plain_word = _NAME_LIKE.fullmatch(value) is not None
         if separator["sep"] != b":":
             if not separator["before"] and not separator["after"]:
-                code = plain_word and (b"." in value or data[max(0, left - 8) : left].rstrip()[-1:] in (b"(", b","))
+                in_call = data[max(0, left - 8) : left].rstrip()[-1:] in (b"(", b",")
+                code = plain_word and (in_call or b"." in value or (b"_" in value and _ends_alike(name, value)))
                 return None if code or _SHORT_NUMBER.fullmatch(value) is not None else self._edit(start, end, kind)
             if plain_word or len(value) < 4 or _LINE_END.match(data, end) is None:
                 return None
@@ -344,7 +365,13 @@ class _Reading:
         if kind != "connection-string" and _LINK.match(value) is not None:
             return None
         if plain_word:
-            usual = first and kind == "password" and value.islower() and _LINE_END.match(data, end) is not None
+            usual = (
+                first
+                and separator["after"]
+                and kind == "password"
+                and value.islower()
+                and _LINE_END.match(data, end) is not None
+            )
             return self._edit(start, end, kind) if usual else None
         compound = len(words_of(name.decode("ascii"))) > 1
         if compound or (first and _VALUE_END.match(data, end) is not None):
@@ -363,6 +390,12 @@ def _is_same(name: bytes, value: bytes) -> bool:
     own = words_of(name.decode("ascii"))
     other = words_of(value.decode("ascii", "replace"))
     return bool(other) and own[-len(other) :] == other and _NAME_LIKE.fullmatch(value) is not None
+
+
+def _ends_alike(name: bytes, value: bytes) -> bool:
+    """Say whether two names end with the same word, as in `token=access_token`."""
+    own, other = words_of(name.decode("ascii")), words_of(value.decode("ascii"))
+    return bool(own and other) and own[-1] == other[-1]
 
 
 def _unescape(value: bytes, times: int) -> bytes:
