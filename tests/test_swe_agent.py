@@ -174,6 +174,8 @@ def test_a_tool_call_has_the_name_and_arguments_that_the_model_gave() -> None:
         ("open", {"path": "teapot.py"}, "call_2"),
         ("bash", {"command": "cd cups"}, "call_3"),
     ]
+    decided = Imported(FIXTURES / "state_as_object_exit_cost.traj").of("step.decided")[1].decision
+    assert decided["actions"] == [{"name": "open", "params": {"path": "teapot.py"}, "command": 'open "teapot.py"'}]
     calls = Imported(FIXTURES / "state_as_text_submitted.traj").of("tool.called")
     assert [call.name for call in calls] == ["ls", "open", "edit", "submit"]
     assert calls[0].arguments == {"command": "ls\n"}

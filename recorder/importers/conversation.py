@@ -32,12 +32,14 @@ class AskedCall:
         arguments: as JSON; None when they were not valid.
         raw: their text, when that was not valid JSON.
         id: the model's own, of any type, or None.
+        command: what the agent made of the call and ran, where the file has that beside it.
     """
 
     name: str
     arguments: Any
     raw: str | None = None
     id: Any = None
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,9 @@ def decision_of(
         decision["reasoning"] = reasoning
     if calls:
         decision["actions"] = [
-            {"name": call.name, "params": call.arguments if call.raw is None else call.raw} for call in calls
+            {"name": call.name, "params": call.arguments if call.raw is None else call.raw}
+            | ({} if call.command is None else {"command": call.command})
+            for call in calls
         ]
     if ending is not None:
         if ending.status == "failed":

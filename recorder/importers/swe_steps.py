@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .builder import RunBuilder
@@ -208,7 +208,7 @@ class Trajectory(Frame):
             return []
         asked = [call for call in tool_calls_of(said) if call is not None] if type(said) is dict else []
         if len(asked) == 1:
-            return asked
+            return [replace(asked[0], command=action)]
         return [AskedCall(action.split(maxsplit=1)[0], {"command": action})]
 
     def _leftovers(self, where: str, entry: Mapping[str, Any]) -> None:
