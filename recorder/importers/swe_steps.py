@@ -32,7 +32,7 @@ ENTRY_FIELDS: Final = frozenset(
     ("action", "observation", "response", "thought", "state", "execution_time", "query", "messages", "extra_info")
 )
 
-NO_QUERY: Final = [{}]
+NO_QUERY: Final[list[Any]] = [{}]
 """The `query` of a step that the agent made itself, such as the one that submits after a limit was reached."""
 
 STATE_BEFORE_ACTION: Final = (
