@@ -10,7 +10,7 @@ ARGS     ?=
 
 BIN      := $(VENV)/bin
 PIP      := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip --quiet
-PACKAGES := facade recorder replay webui
+PACKAGES := facade recorder replay webui examples
 # Folders are listed too: a deleted file changes nothing but the time of its folder.
 TREE     := $(shell find $(PACKAGES) -name __pycache__ -prune -o -print) pyproject.toml README.md LICENSE
 BUILD_REQUIRES = 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])'

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..recorder.events import ErrorInfo, Event
-from .changes import Changes
+from .changes import MISSING, Changes
 from .diff import diff_values
 from .reducer import fold
 from .state import RunState
@@ -29,6 +29,7 @@ class CallEntry:
         duration: seconds, once it ended and if that was measured.
         within: id of the call inside which it was made, or None.
         error: what it failed with.
+        asked, answered: a tool's arguments, and what a call gave, in stored form; `MISSING` unless details are wanted.
     """
 
     call: str
@@ -38,6 +39,8 @@ class CallEntry:
     duration: float | None = None
     within: str | None = None
     error: ErrorInfo | None = None
+    asked: Any = MISSING
+    answered: Any = MISSING
 
 
 @dataclass(slots=True)
@@ -107,12 +110,13 @@ _SILENT = frozenset(
 )
 
 
-def outline(events: Iterable[Event], run: str = "") -> Iterator[RoundEntry]:
+def outline(events: Iterable[Event], run: str = "", *, details: bool = False) -> Iterator[RoundEntry]:
     """Yield the rounds of a run in order, from round 0 on.
 
     Args:
         events: of the run, in order.
         run: its name, for messages.
+        details: keep what calls were asked and answered.
 
     Raises:
         CorruptLog: when the event at which the log stops making sense is reached.
@@ -126,28 +130,32 @@ def outline(events: Iterable[Event], run: str = "") -> Iterator[RoundEntry]:
         if before.last_seq >= 0:
             entry.changes = diff_values(before.stored_payload, state.stored_payload)
         for event in share:
-            _enter(entry, event, calls, children)
+            _enter(entry, event, calls, children, details)
         yield entry
 
 
 def entry_of(step: int, events: Iterable[Event]) -> RoundEntry:
-    """What a round did, from its events alone: everything but its `changes`."""
+    """What a round did in detail, from its events alone: everything but its `changes`."""
     entry = RoundEntry(step)
     calls: dict[str, CallEntry] = {}
     children: dict[str, ChildEntry] = {}
     for event in events:
-        _enter(entry, event, calls, children)
+        _enter(entry, event, calls, children, details=True)
     return entry
 
 
-def _enter(entry: RoundEntry, event: Event, calls: dict[str, CallEntry], children: dict[str, ChildEntry]) -> None:
+def _enter(
+    entry: RoundEntry, event: Event, calls: dict[str, CallEntry], children: dict[str, ChildEntry], details: bool
+) -> None:
     kind, data = event.kind, event.data
     if kind in ("model.called", "tool.called"):
         call = CallEntry(data.call, kind.partition(".")[0], data.name, within=event.within)
+        if details and kind == "tool.called":
+            call.asked = data.arguments if data.raw is None else data.raw
         calls[data.call] = call
         entry.calls.append(call)
     elif kind in ("model.returned", "tool.returned", "model.failed", "tool.failed", "call.cancelled"):
-        _end_call(calls, kind, data)
+        _end_call(calls, kind, data, details)
     elif kind == "step.decided":
         entry.decision = data.decision
     elif kind == "round.finished":
@@ -163,9 +171,11 @@ def _enter(entry: RoundEntry, event: Event, calls: dict[str, CallEntry], childre
         entry.notes.append(event)
 
 
-def _end_call(calls: dict[str, CallEntry], kind: str, data: Any) -> None:
+def _end_call(calls: dict[str, CallEntry], kind: str, data: Any, details: bool) -> None:
     call = calls.pop(data.call, None) if kind != "call.cancelled" else calls.get(data.call)
     if call is not None:
         call.status = kind.partition(".")[2]
         call.duration = getattr(data, "duration", None)
         call.error = getattr(data, "error", None)
+        if details and kind.endswith(".returned"):
+            call.answered = data.result if kind == "tool.returned" else data.response

@@ -1,0 +1,84 @@
+"""The verbs about files and their soundness: `import`, `verify`, `schema`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from .group import DIFFERENCE
+from .options import VerbCommand, json_option, store_option
+
+
+@click.command(
+    name="import",
+    cls=VerbCommand,
+    examples=["agentreplay import trajectory.traj", "agentreplay import runs/*.json --format mini-swe-agent"],
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
+@store_option
+@click.option("--format", "wanted", metavar="NAME", help="The format, where it is not to be detected.")
+@json_option
+def import_(files: tuple[str, ...], store: str | None, wanted: str | None, as_json: bool) -> int:
+    """Import recorded runs of other tools.
+
+    Formats: swe-agent, mini-swe-agent. A file is imported entirely or not at all, and once: importing it again finds
+    the runs that are there. What has no place in a run is kept in it as a report and counted as unknown.
+
+    With --json: {runs, read, imported, unknown, damaged}, of all files together.
+    """
+    from .importing import import_files
+
+    return import_files(files, store, wanted, as_json=as_json)
+
+
+@click.command(cls=VerbCommand, examples=["agentreplay verify", "agentreplay verify run42 --json"])
+@click.argument("runs", nargs=-1, metavar="[RUN…]")
+@store_option
+@json_option
+def verify(runs: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Check that no recorded event was changed or lost.
+
+    Every event is chained to the one before by a hash over its stored bytes; the chain, its end, and every message and
+    large value are checked, of all runs unless some are named. Exit code 1 if anything was changed, lost or cut off.
+
+    With --json: {ok, problems: [{run, seq, what}]}.
+    """
+    from .verifying import verify_runs
+
+    return DIFFERENCE if verify_runs(runs, store, as_json=as_json) else 0
+
+
+@click.command(cls=VerbCommand, examples=["agentreplay schema > events.json", "agentreplay schema --kind tool.called"])
+@click.option("--kind", metavar="KIND", help="Of this kind of event only, such as tool.called.")
+def schema(kind: str | None) -> None:
+    """Print the JSON Schema of the events.
+
+    It describes every kind of event as it is read from a log. Kinds that begin with `x.` are a user's own; their data
+    may be anything.
+    """
+    from .output import print_json
+
+    print_json(event_schema(kind))
+
+
+def event_schema(kind: str | None) -> dict[str, Any]:
+    """The JSON Schema of all events, or of those of one kind.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    from pydantic import TypeAdapter
+
+    from ..recorder.errors import UsageError
+    from ..recorder.events import EVENT_OF_KIND, KnownEvent
+
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    if kind is None:
+        return {**head, "title": "An event of a run", **TypeAdapter(KnownEvent).json_schema()}
+    if kind not in EVENT_OF_KIND:
+        raise UsageError(f"there is no kind {kind!r}; there are {', '.join(EVENT_OF_KIND)}")
+    return {**head, **EVENT_OF_KIND[kind].model_json_schema()}
+
+
+COMMANDS: Final = {"import": import_, "verify": verify, "schema": schema}

@@ -1,0 +1,149 @@
+"""A group of verbs that are imported when they are used, and one place where errors become messages and exit codes.
+
+| exit code | means |
+|---|---|
+| 0 | fine |
+| 1 | a difference or a problem was found, or the agent that was run failed |
+| 2 | usage |
+| 3 | unreadable or missing data |
+| 70 | a bug of ours |
+| 130 | interrupted from the keyboard |
+
+A verb returns its exit code, or nothing for 0. What it raises is printed as one message, on stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import click
+
+from .streams import complain, tolerate_any_text
+
+DIFFERENCE: Final = 1
+USAGE: Final = 2
+DATA: Final = 3
+BUG: Final = 70
+INTERRUPTED: Final = 130
+
+DEBUG: Final = "AGENTREPLAY_DEBUG"
+"""With this in the environment, every error is followed by its traceback."""
+
+
+class Verb(NamedTuple):
+    """Where a verb is, and what the list of verbs says of it."""
+
+    section: str
+    module: str
+    summary: str
+
+
+class VerbGroup(click.Group):
+    """Verbs by name, each in a module of `package`, where it is the command of that name."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, Verb], package: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._verbs = verbs
+        self._package = package
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs in the order of the help."""
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a verb."""
+        verb = self._verbs.get(cmd_name)
+        if verb is None:
+            return None
+        module = import_module(f".{verb.module}", self._package)
+        command: click.Command = module.COMMANDS[cmd_name]
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or say which one was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=self._verbs, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of verbs without importing any."""
+        width = max(map(len, self._verbs))
+        for section in dict.fromkeys(verb.section for verb in self._verbs.values()):
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(f"{name:{width}}", v.summary) for name, v in self._verbs.items() if v.section == section]
+                )
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the verb that `args` name and exit, or return the verb's result if not `standalone_mode`."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        tolerate_any_text()
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except Exception as error:
+            code = report(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; nobody reading on (`| head`) is no error of ours."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            discard_stdout()
+            return 0
+
+
+def discard_stdout() -> None:
+    """Send what is still to be written to nowhere, so that the interpreter does not complain when it ends."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass  # stdout is no file of the system's: nothing will be written at the end either
+
+
+def report(error: Exception) -> int:
+    """Print an error as one message on stderr; returns the exit code it means."""
+    from ..recorder.errors import AgentReplayError, UsageError
+
+    if isinstance(error, click.exceptions.Abort):
+        return INTERRUPTED
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, AgentReplayError):
+        message, code = str(error), USAGE if isinstance(error, UsageError) else DATA
+    elif isinstance(error, OSError) and error.filename is not None:
+        message, code = f"{error.filename}: {error.strerror}", DATA
+    else:
+        message = f"{type(error).__name__}: {error}"
+        message += f"\nThis is a bug in agentreplay; {DEBUG}=1 shows where. Please report it."
+        code = BUG
+    complain(message)
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exception(error)
+    return code

@@ -1,0 +1,87 @@
+"""Runs as a table: the newest last, where the prompt is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..recorder.store import EventStore, RunInfo
+from ..replay.readable import count, readable, visible
+from .output import one_line, write, write_table
+from .runs import STATUS_STYLES, Names, how_long, step_to_look_at, when
+
+
+def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total: int) -> None:
+    """Write runs as a table, or what to do when there are none.
+
+    Args:
+        page: where to.
+        infos: the runs to show, in order.
+        names: what runs are called.
+        total: how many runs the store holds.
+    """
+    if not infos:
+        write(page, "There are no runs in this store yet. ", ("agentreplay demo", "bold"), " records a small one;")
+        write(page, ("agentreplay run agent.py:step", "bold"), " records an agent of yours.")
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
+    table.add_column("run", no_wrap=True)
+    table.add_column("agent", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column("steps", justify="right", no_wrap=True)
+    table.add_column("started", no_wrap=True)
+    table.add_column("took", justify="right", no_wrap=True)
+    table.add_column("origin", no_wrap=True)
+    table.add_column("parent", no_wrap=True)
+    for info in infos:
+        table.add_row(
+            Text(info.id, "bold"),
+            Text("↳ " if info.parent else "", "dim").append(visible(info.agent), ""),
+            Text(visible(info.status), STATUS_STYLES.get(info.status, "")),
+            Text(f"{info.steps:,}"),
+            Text(when(info.started)),
+            Text(how_long(info.duration)),
+            Text(visible(info.origin), "dim" if info.origin == "recorded" else ""),
+            Text(visible(relation(info, names)), "dim"),
+        )
+    write_table(page, table)
+    if len(infos) < total:
+        write(page, (f"The last {len(infos):,} of {total:,} runs.", "dim"))
+
+
+def relation(info: RunInfo, names: Names) -> str:
+    """Whose child or fork a run is: "child of run3"; empty for a run of its own."""
+    if info.parent:
+        return f"child of {names.of(info.parent)}"
+    return f"fork of {names.of(info.fork_of)}" if info.fork_of else ""
+
+
+def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo]) -> None:
+    """Write which runs were recorded, how they ended, and what to do next."""
+    for info in infos:
+        rounds = count(info.steps, "round")
+        write(
+            page,
+            ("recorded as ", "dim"),
+            (info.id, "bold"),
+            f"  {visible(info.agent)}  ",
+            (visible(info.status), STATUS_STYLES.get(info.status, "")),
+            f"  {rounds}" + (f" in {how_long(info.duration)}" if info.duration is not None else ""),
+        )
+        end = next(iter(store.events(info, after=info.head_seq - 1)), None)
+        if end is not None and end.kind == "run.finished" and end.data.error is not None:
+            write(page, ("  " + one_line(f"{end.data.error.type}: {end.data.error.message}", 300), "red"))
+        elif end is not None and end.kind == "run.finished" and end.data.value is not None:
+            write(page, "  " + readable(end.data.value, 300))
+    render_next(page, store, infos[-1])
+
+
+def render_next(page: Console, store: EventStore, info: RunInfo) -> None:
+    """Write what to do next with a run that was just recorded or imported."""
+    write(page)
+    write(page, f"  agentreplay show {info.id}".ljust(40), ("what it did, round by round", "dim"))
+    if step := step_to_look_at(store, info):
+        write(page, f"  agentreplay diff {info.id} --step {step}".ljust(40), ("what a step changed, and why", "dim"))
