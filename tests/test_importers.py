@@ -427,6 +427,9 @@ def test_a_file_without_times_has_the_time_it_was_written(tmp_path: Path) -> Non
     assert events[0].time == datetime(2026, 1, 1, tzinfo=UTC)
     assert [(event.time - events[0].time).microseconds for event in events] == list(range(len(events)))
     assert events[0].data.source["times"] == "none"
+    assert (store.run("run1").status, store.run("run1").duration) == ("completed", None)
+    import_file(FIXTURES / "mini_object_limits_exceeded.traj.json", store)
+    assert store.run("run2").duration == pytest.approx(2.75, abs=0.001)
 
 
 def test_secrets_of_a_file_are_redacted(tmp_path: Path) -> None:

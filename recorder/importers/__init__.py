@@ -209,7 +209,10 @@ def _encoded(
             done += 1
             if progress is not None:
                 progress(done, total)
-        info = RunInfo(number=0, uid=uid, **{"agent": run.agent, **Summary.of(run.events).fields})
+        summary = Summary.of(run.events).fields
+        if not run.timed:
+            summary["finished"] = None  # its times only show the order, so it has no duration
+        info = RunInfo(number=0, uid=uid, **{"agent": run.agent, **summary})
         whole.append((info, rows))
     return whole
 

@@ -50,6 +50,7 @@ class RunBuilder:
         agent: the agent's name.
         events: the log so far, complete once `finish` was called.
         round: the round that is being built, or the last.
+        timed: whether its times are those of the file.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class RunBuilder:
         self.agent = clean_text(agent)
         self.events: list[Event] = []
         self.round = 0
+        self.timed = source.get("times") == "recorded"
         self._time = time
         self._decided = False
         self._calls = 0
