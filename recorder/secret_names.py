@@ -12,7 +12,7 @@ in a text and an environment variable all come here, so they cannot disagree.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from .needles import Hit, Needles
@@ -113,6 +113,7 @@ class SecretNames:
 
     Attributes:
         own_needles: what to look for beyond `NEEDLES`, because of `extra`.
+        whole_keys: the spellings of those `extra` names that are not written in ASCII; they count as whole keys only.
 
     Args:
         extra: further names of secrets, in any one spelling: "patient name" is also `patientName`, `OLD_PATIENT_NAME`.
@@ -121,18 +122,19 @@ class SecretNames:
     """
 
     def __init__(self, extra: Sequence[str] = (), allowed: Sequence[str] = ()) -> None:
-        self._extra = {"".join(words): "-".join(words) for name in extra if (words := words_of(name))}
-        self._foreign = {name.casefold(): "custom" for name in extra if not words_of(name)}
+        words = {name: words_of(name) if name.isascii() else [] for name in extra}
+        self._extra = {"".join(parts): "-".join(parts) for parts in words.values() if parts}
         self._allowed = frozenset("".join(words_of(name)) for name in allowed)
-        spellings = {needle for name in extra for needle in _spellings(name)}
-        self.own_needles = tuple(sorted(spellings, key=len, reverse=True))
+        longest = {max(parts, key=len) for parts in words.values() if parts}
+        self.own_needles = _cases(longest)
+        self.whole_keys = _cases({name for name, parts in words.items() if not parts})
         self._needles = Needles((NEEDLES, self.own_needles))
         self._kinds: dict[bytes, str | None] = {}
 
     def kind_of_key(self, key: str) -> str | None:
         """Return the kind of secret that stands under this key of a dict, or None."""
-        if self._foreign and (kind := self._foreign.get(key.casefold())) is not None:
-            return kind
+        if key in self.whole_keys:
+            return "custom"
         data = key.encode("utf-8", "surrogatepass")
         hits = self._needles.find(data)
         if not hits:
@@ -222,7 +224,7 @@ def _is_no_secret_token(words: list[str]) -> bool:
     return (stem or (before[-1] if before else "")) in _NO_SECRET_TOKEN
 
 
-def _spellings(name: str) -> list[str]:
-    """The needles of a user's own name: its longest word in lower case, capitalised, and upper case."""
-    word = max(words_of(name) or [name], key=len)
-    return [word.lower(), word.capitalize(), word.upper(), *([] if words_of(name) else [name])]
+def _cases(words: Iterable[str]) -> tuple[str, ...]:
+    """The words, each in every usual case; the longest first."""
+    cases = {case for word in words for case in (word, word.lower(), word.capitalize(), word.upper())}
+    return tuple(sorted(cases, key=lambda case: (-len(case), case)))

@@ -130,8 +130,10 @@ _BEARER: Final = re.compile(
 )
 _BASIC: Final = re.compile(rb"[bB]asic(?:[ \t]|\\+t)++(?P<basic_credentials>[A-Za-z0-9+/]{8,}={0,2})")
 
+_LONGEST_PLACEHOLDER: Final = 200
 _PLACEHOLDER: Final = re.compile(
-    rb"<[^<>]*>|\$\(.*|\$?\{[^\"\\]*|\$[A-Z_][A-Z0-9_]*|%[A-Z_]+%|(?:%\(?\w*\)?[a-z][:/-]?)+|[*.x\xe2\x80\xa2\xa6]{3,}|your[-_ ].*"
+    rb"<[^<>]*>|\$\(.*|\$?\{[^\"\\]*|\$[A-Z_][A-Z0-9_]*|%[A-Z_]+%"
+    rb"|(?:%\(?\w*\)?[a-z][:/-]?)+|[*.x\xe2\x80\xa2\xa6]{3,}|your[-_ ].*"
     rb"|\[(?:redacted|filtered|hidden)\]|redacted|hidden|masked"
     rb"|str|string|bytes|int|integer|number|float|bool|boolean|object|array|list|dict|any|optional|required"
     rb"|null|none|nil|true|false|undefined|empty|tokens?|authentication|bearer|basic|authorization|#[0-9a-f]{3,8}",
@@ -141,6 +143,8 @@ _PLACEHOLDER: Final = re.compile(
 
 def stands_for_a_secret(value: bytes) -> bool:
     """Say whether a text is no secret but in place of one: a token, `<your key>`, `${API_KEY}`, `***`, `string`."""
+    if len(value) > _LONGEST_PLACEHOLDER:
+        return False
     return _PLACEHOLDER.fullmatch(value) is not None or TOKEN.fullmatch(value) is not None
 
 

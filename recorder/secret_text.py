@@ -50,7 +50,7 @@ _RECORD: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*\\*[\"'][vV]alue\\*[\"'][ \t
 _NEXT_ITEM: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*")
 _PAIR_BEFORE: Final = re.compile(rb"\([bru]?\\*[\"']\Z")
 _PAIR_AFTER: Final = re.compile(rb"\\*[\"'][ \t]*\)")
-_QUOTES: Final = {ord(quote): re.compile(rb"(\\*)" + quote + rb"|\n") for quote in (b'"', b"'", b"`")}
+_QUOTES: Final = {ord(quote): re.compile(rb"(?<!\\)(\\*+)" + quote + rb"|\n") for quote in (b'"', b"'", b"`")}
 
 _NO_OPENING: Final = re.compile(rb"[),;\]}\s]|[+%]\s|\.[a-z]+\(")
 """What stands behind a quote that ends a text rather than beginning a value: `input("Password: ")`, `"?token=" + x`."""
@@ -58,7 +58,7 @@ _NO_OPENING: Final = re.compile(rb"[),;\]}\s]|[+%]\s|\.[a-z]+\(")
 _WORD: Final = re.compile(rb"(?:[^\s\"'`&,;<>()\[\]{}|\\]|\\(?![nrtbfu\"'\\/])){0,4096}+")
 _SHELL_WORD: Final = re.compile(rb"(?:[^\s\"'`;\\]|\\(?![nrtbfu\"'\\/])){0,4096}+")
 _COOKIE: Final = re.compile(rb"[\w.$!%&'*+^`|~-]+=[^\s=]")
-_LINE: Final = re.compile(rb"[^\r\n\"'`\\]*+")
+_LINE: Final = re.compile(rb"[^\r\n\"'`\\]{0,16384}+")
 _ELEMENT: Final = re.compile(rb"([^<>\s]{1,4096})</")
 _ANY_LETTER: Final = re.compile(rb"[A-Za-z0-9\x80-\xff]")
 _UNLIKE_A_TOKEN: Final = re.compile(rb"[\s(){}\[\]<>|^]")
@@ -94,7 +94,7 @@ class SecretText:
         self.token = token
         own_names = names.own_needles
         self._always_from = _OWN_NAMES_FROM + len(own_names)
-        others = (*secret_patterns.NEEDLES, _TAGGED_BYTES, _ESCAPED_LETTER, *own_names, *own_needles)
+        others = (*secret_patterns.NEEDLES, _TAGGED_BYTES, _ESCAPED_LETTER, *own_names, *names.whole_keys, *own_needles)
         groups = (secret_names.NEEDLES, others)
         self._needles = Needles(groups, apart=secret_patterns.URL_NEEDLES)
         checks = [self._check_of(*numbered) for numbered in enumerate(chain(*groups))]
@@ -333,11 +333,10 @@ class _Reading:
             if _NAME_LIKE.fullmatch(word[0]) is not None and _VALUE_END.match(data, word.end()) is None:
                 return None
             return self._edit(start, word.end(), kind)
-        line = _LINE.match(data, start)
-        value = line[0].rstrip() if line is not None else b""
-        if (kind == "cookie" and _COOKIE.match(value) is None) or not (scheme is not None or self._stands_first(left)):
+        if scheme is None and (_COOKIE.match(data, start) is None or not self._stands_first(left)):
             return None
-        return self._edit(start, start + len(value), kind)
+        line = _LINE.match(data, start)
+        return self._edit(start, start + len(line[0].rstrip()), kind) if line is not None else None
 
     def _unquoted(self, left: int, right: int, separator: re.Match[bytes], kind: str) -> Edit | None:
         data, start = self._data, separator.end()

@@ -167,7 +167,8 @@ class Walk:
             if new != value:
                 self._edit(number, place, new)
         elif kind is dict or kind is list:
-            if secret is None and not role and value and self._is_clean(value):
+            # In a container of its own a child is as clean as the container.
+            if secret is None and not role and len(self._nodes[number][0]) > 1 and self._is_clean(value):
                 return
             deep = len(self._nodes) if role == _PARTS else self._nodes[number][5]
             self._nodes.append((value, secret, number, place, role, deep))
