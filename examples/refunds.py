@@ -148,7 +148,7 @@ def consult(context: ar.Context, instruction: str) -> dict[str, Any]:
 
 
 @ar.agent("inspector", max_rounds=3)
-def inspector(round_index: int, context: ar.Context) -> ar.Complete | ar.Continue:
+def inspector(round_index: int, context: ar.Context) -> ar.Complete[dict[str, Any]]:
     """A sub-agent with a payload of its own: it looks at photos and says what is broken."""
     decision = consult(context, "Say which articles are broken.")
     found = decision["payloadChangeRequest"]["newElements"]

@@ -303,6 +303,7 @@ class SubrunFinishedData(Data):
     run: str
     status: str
     result: Any = None
+    error: ErrorInfo | None = None
     merge: dict[str, Any] | None = None
 
 

@@ -64,10 +64,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Statement:
-    """A statement compiled once. `bind` takes values in the order of `names`, and gives them as the driver takes them."""
+    """A statement compiled once. `bind` takes values in the order of `names` and gives what the driver takes."""
 
     def __init__(self, clause: sa.ClauseElement, dialect: sa.Dialect, names: Sequence[str]) -> None:
-        compiled = clause.compile(dialect=dialect, column_keys=list(names) if isinstance(clause, sa.Insert) else None)
+        compiled: Any = clause.compile(
+            dialect=dialect, column_keys=list(names) if isinstance(clause, sa.Insert) else None
+        )
         self.sql = str(compiled)
         self._names = tuple(names)
         self._order = compiled.positiontup and tuple(compiled.positiontup)
@@ -280,7 +282,7 @@ class SqlStore(EventStore):
         statement = self._summaries.get(names)
         if statement is None:
             clause = sa.update(run).where(run.c.number == sa.bindparam("n"))
-            values = {name: sa.bindparam(f"v_{name}") for name in names}
+            values: dict[str, Any] = {name: sa.bindparam(f"v_{name}") for name in names}
             statement = _Statement(clause.values(values), self._engine.dialect, (*(f"v_{name}" for name in names), "n"))
             self._summaries[names] = statement
         return statement
@@ -429,8 +431,8 @@ def _info(row: sa.Row[Any]) -> RunInfo:
 def _append_statement(dialect: sa.Dialect) -> _Statement:
     """Turns a run's end mark into an event and puts a new one behind it: two rows, unless the log ends elsewhere."""
     names = [column.name for column in event.columns if column.name != "body_hash"]
-    new = {name: sa.bindparam(name) for name in names}
-    mark = {name: sa.literal_column(repr(MARK[name]) if name in MARK else "NULL") for name in names}
+    new: dict[str, Any] = {name: sa.bindparam(name) for name in names}
+    mark: dict[str, Any] = {name: sa.literal_column(repr(MARK[name]) if name in MARK else "NULL") for name in names}
     mark |= {"key": sa.bindparam("mark"), "hash": sa.bindparam("mark_hash")}
     insert = _dialect_insert(dialect)(event).values([new, mark])
     upsert = insert.on_conflict_do_update(
