@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from .errors import PayloadFrozen
-from .hashes import SubtreeCache
+from .subtrees import SubtreeCache, changed_places, counterpart
+
+_WIDE: Final = 64
+"""From so many items on it pays to look at what was there before."""
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
@@ -132,7 +135,7 @@ def freeze(tree: Any, cache: SubtreeCache | None = None) -> Any:
     view = memory.get(tree)
     if view is None:
         view = _freeze(tree, memory)
-        memory.settle(tree)
+    memory.settle(tree)
     return view
 
 
@@ -149,16 +152,18 @@ class Freezer:
 
 def _freeze(root: Any, memory: SubtreeCache) -> Any:
     within: set[int] = {id(root)}
-    todo = [(root, *_known_views(root, memory))]
+    # (container, what stood in its place before, the views of what is in it so far, where views are still missing)
+    todo = [(root, memory.latest, *_known_views(root, memory.latest, memory))]
     while todo:
-        node, views, missing = todo[-1]
+        node, old, views, missing = todo[-1]
         while missing:
             value = views[missing[-1]]
             if (type(value) is dict or type(value) is list) and id(value) not in within:
                 known = memory.get(value)
                 if known is None:
                     within.add(id(value))
-                    todo.append((value, *_known_views(value, memory)))
+                    before = counterpart(old, node, missing[-1])
+                    todo.append((value, before, *_known_views(value, before, memory)))
                     break
                 views[missing[-1]] = known
             missing.pop()
@@ -169,12 +174,18 @@ def _freeze(root: Any, memory: SubtreeCache) -> Any:
     return memory.get(root)
 
 
-def _known_views(node: Any, memory: SubtreeCache) -> tuple[list[Any], list[int]]:
+def _known_views(node: Any, old: Any, memory: SubtreeCache) -> tuple[list[Any], list[int]]:
     """Return the views of what is in a container, each value itself where it has none, and where those stand."""
     values = list(node.values()) if type(node) is dict else node
-    # Siblings of a change are passed over in few calls. Only containers have views.
-    views = list(map(memory.values.get, map(id, values)))
-    missing = [at for at, view in enumerate(views) if view is None]
+    before = memory.get(old) if len(values) > _WIDE else None
+    changed = None if before is None else changed_places(old, node)
+    if before is None or changed is None:
+        # Siblings of a change are passed over in few calls. Only containers have views.
+        views = list(map(memory.values.get, map(id, values)))
+        missing = [at for at, view in enumerate(views) if view is None]
+    else:
+        views = [*(before.values() if type(before) is FrozenDict else before), *values[len(before) :]]
+        missing = changed
     for at in missing:
         views[at] = values[at]
     return views, missing

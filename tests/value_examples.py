@@ -516,3 +516,46 @@ plain_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
     max_leaves=15,
 )  # fmt: skip
+
+
+# -- versions of a payload ---------------------------------------------------------------------------------------------
+
+
+def edited(tree: dict[str, Any], kind: str, place: int, value: Any) -> dict[str, Any]:
+    rows, keys = list(tree["rows"]), dict(tree["keys"])
+    key = f"k{place}"
+    at = slice(place % (len(rows) + 1), place % (len(rows) + 1) + 1)
+    if kind == "set":
+        rows[at], keys[key] = [value], value
+    elif kind == "add":
+        rows.append(value)
+        keys[f"new {place}"] = value
+    elif kind == "remove":
+        del rows[at]
+        keys.pop(key, None)
+    elif kind == "insert":
+        rows.insert(place, value)
+        keys = {f"first {place}": value, **keys}
+    elif kind == "swap":
+        rows[:1], rows[-1:] = rows[-1:], rows[:1]
+        keys["k0"], keys["k1"] = keys.get("k1"), keys.get("k0")
+    elif kind == "equal":
+        # Equal to Python, and not the same.
+        rows[at], keys[key] = [[1.0]], [1.0]
+    elif kind == "reorder":
+        keys = dict(sorted(keys.items(), key=lambda pair: hash(pair[0])))
+    return {"rows": rows, "keys": keys}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Versions of a wide tree, each changed from the one before by copying, or gone back to."""
+    size = draw(st.sampled_from([1, 60, 64, 65, 130]))
+    versions = [{"rows": [[1] for _ in range(size)], "keys": {f"k{number}": [1] for number in range(size)}}]
+    kinds = st.sampled_from(["set", "add", "remove", "insert", "swap", "same", "equal", "back", "reorder"])
+    for kind, place, value in draw(st.lists(st.tuples(kinds, st.integers(0, 199), plain_values), max_size=8)):
+        if kind == "back":
+            versions.append(versions[place % len(versions)])
+        else:
+            versions.append(edited(versions[-1], kind, place, value))
+    return versions
