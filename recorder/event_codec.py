@@ -186,14 +186,15 @@ def _blob_for(value: Any, row: StoredEvent) -> Any:
 
 def decode_event(
     row: StoredEvent,
-    read_messages: Callable[[StoredEvent, str], list[Any]],
+    read_messages: Callable[[StoredEvent, str], list[Any]] | None,
     read_blob: Callable[[str], bytes],
 ) -> Event:
     """Read an event back: the one read point, where upcasters apply.
 
     Args:
         row: the stored event.
-        read_messages: gives the messages of one conversation of the row, in stored form.
+        read_messages: gives the messages of one conversation of the row, in stored form; None leaves the tag that
+            stands for them.
         read_blob: gives the bytes behind a content address.
     """
     body = loads(row.body) if row.body is not None else {}
@@ -217,7 +218,7 @@ def decode_event(
 def _fill(
     body: dict[str, Any],
     row: StoredEvent,
-    read_messages: Callable[[StoredEvent, str], list[Any]],
+    read_messages: Callable[[StoredEvent, str], list[Any]] | None,
     read_blob: Callable[[str], bytes],
 ) -> dict[str, Any]:
     """Put conversations and blobs back where the codec put their tags; nowhere else: user data keeps its own."""
@@ -227,7 +228,7 @@ def _fill(
             tag = item.get("$type")
             if tag == "blob":
                 return loads(read_blob(item["hash"]))
-            if tag == "messages":
+            if tag == "messages" and read_messages is not None:
                 return read_messages(row, name)
         return item
 

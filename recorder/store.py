@@ -301,20 +301,29 @@ class EventStore(ABC):
         if until is None or after < until:
             yield from self._read_rows(info.number, after, until)
 
-    def events(self, run: RunRef, after: int = FIRST, until: int | None = None) -> Iterator[Event]:
+    def events(
+        self, run: RunRef, after: int = FIRST, until: int | None = None, *, conversations: bool = True
+    ) -> Iterator[Event]:
         """The events with `after` < seq <= `until`, in order, in today's shape; values in stored form.
+
+        Args:
+            run: the run.
+            after, until: seqs.
+            conversations: read the messages that model requests repeat. What only folds does without: reading every
+                request of a long run costs the square of its length. A request then holds the tag that stands for them,
+                `{"$type": "messages", hash, count}`.
 
         Raises:
             CorruptLog: a stored event cannot be read.
         """
         info = self.run(run)
         for row in self.rows(info, after, until):
-            yield self.decode(info, row)
+            yield self.decode(info, row, conversations=conversations)
 
-    def decode(self, info: RunInfo, row: StoredEvent) -> Event:
+    def decode(self, info: RunInfo, row: StoredEvent, *, conversations: bool = True) -> Event:
         """Read one stored event; see `events`."""
         try:
-            return decode_event(row, self._conversation, self._blob)
+            return decode_event(row, self._conversation if conversations else None, self._blob)
         except AgentReplayError:
             raise
         except (ValidationError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:

@@ -41,7 +41,7 @@ def state_at(run: RunRef, step: int = -1, store: EventStore | str | None = None)
         CorruptLog: the log stops making sense; names the event.
     """
     found, info = resolve(run, store)
-    return state_of(found.events(info), step, run=info.id)
+    return state_of(found.events(info, conversations=False), step, run=info.id)
 
 
 def changes_at(run: RunRef, step: int = -1, store: EventStore | str | None = None) -> StepChanges:

@@ -190,6 +190,19 @@ class StoreContract:
         assert all(request["temperature"] == 0.5 for request in read)
         assert store.verify(run) == []
 
+    def test_a_reader_may_leave_conversations_unread(self, store: EventStore, run: RunInfo) -> None:
+        """Without its messages a request holds the tag that stands for them, and everything else as it was."""
+        messages = [{"role": "user", "content": "hello"}]
+        store.append(run, 0, [model_called(1, messages)])
+        (whole,) = store.events(run.uid, after=0)
+        (light,) = store.events(run.uid, after=0, conversations=False)
+        request = light.data.request
+        assert whole.data.request["messages"] == messages
+        assert (request["messages"]["$type"], request["messages"]["count"]) == ("messages", 1)
+        assert light.model_dump(exclude={"data": {"request": {"messages"}}}) == whole.model_dump(
+            exclude={"data": {"request": {"messages"}}}
+        )
+
     def test_large_values_are_stored_once_and_read_exactly(self, store: EventStore, run: RunInfo) -> None:
         """A large value comes back as it was."""
         document = "0123456789abcdef" * 20_000
