@@ -24,7 +24,7 @@ help: ## list these targets
 
 demo: $(VENV)/.installed ## set everything up, then record a small agent, find its mistake and re-run it
 	@rm -f .agentreplay/demo.db*
-	@AGENTREPLAY_STORE=.agentreplay/demo.db $(BIN)/agentreplay demo
+	@$(BIN)/agentreplay demo --store .agentreplay/demo.db
 
 test: $(VENV)/.tools ## run the tests against the installed wheel; ARGS="tests/test_x.py -k law" narrows them
 	$(BIN)/pytest -n 2 $(ARGS)

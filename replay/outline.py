@@ -6,7 +6,7 @@ shown while it is read. A call may return in a later round than it was made in; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,12 +110,19 @@ _SILENT = frozenset(
 )
 
 
-def outline(events: Iterable[Event], run: str = "", *, details: bool = False) -> Iterator[RoundEntry]:
+def outline(
+    events: Iterable[Event],
+    run: str = "",
+    *,
+    wanted: Callable[[int], bool] = lambda step: True,
+    details: bool = False,
+) -> Iterator[RoundEntry]:
     """Yield the rounds of a run in order, from round 0 on.
 
     Args:
         events: of the run, in order.
         run: its name, for messages.
+        wanted: the rounds to yield, by number.
         details: keep what calls were asked and answered.
 
     Raises:
@@ -127,11 +134,12 @@ def outline(events: Iterable[Event], run: str = "", *, details: bool = False) ->
     for share in rounds(events):
         before, state = state, fold(share, state, run=run)
         entry = RoundEntry(state.step)
-        if before.last_seq >= 0:
+        if before.last_seq >= 0 and wanted(entry.step):
             entry.changes = diff_values(before.stored_payload, state.stored_payload)
         for event in share:
             _enter(entry, event, calls, children, details)
-        yield entry
+        if wanted(entry.step):
+            yield entry
 
 
 def entry_of(step: int, events: Iterable[Event]) -> RoundEntry:

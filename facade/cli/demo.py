@@ -7,9 +7,10 @@ from rich.console import Console
 from ..examples import refunds
 from ..recorder.errors import UsageError
 from ..recorder.locate import open_store
-from ..recorder.store import EventStore, RunInfo
+from ..recorder.store import RunInfo
 from .diff import Asked, changes_asked_for, show_diff
-from .output import console, write
+from .hints import command
+from .output import console, write, write_commands
 from .show import Selection, show_run
 
 MISTAKE = 7
@@ -25,29 +26,30 @@ def record_demo(url: str | None) -> None:
     write(page, ("A support agent works a refund through. Its model is a script; no network is needed.", "dim"))
     result = refunds.step.run(refunds.START, store=store)
     info = store.run(result.run.uid)
-    _command(page, f"agentreplay show {info.id} --short")
+    _command(page, command(f"show {info.id} --short"))
     show_run(store, info, Selection.parse(None, store, info), short=True)
-    command = f"agentreplay diff {info.id} --step {MISTAKE}"
-    _command(page, command)
+    _command(page, command(f"diff {info.id} --step {MISTAKE}"))
     show_diff(store, changes_asked_for(store, Asked(info.id, step=MISTAKE)), as_json=False, patch=False, full=False)
-    _explain(page, store, info)
+    _explain(page, info)
 
 
-def _command(page: Console, command: str) -> None:
+def _command(page: Console, typed: str) -> None:
     write(page)
-    write(page, ("$ ", "dim"), (command, "bold"))
+    write(page, ("$ ", "dim"), (typed, "bold"))
 
 
-def _explain(page: Console, store: EventStore, info: RunInfo) -> None:
+def _explain(page: Console, info: RunInfo) -> None:
     write(page)
     write(page, ("Why it failed: ", "bold"), "step 9 asks for a refund that is larger than the total, and is refused.")
     write(page, "The total is wrong since step 7, which takes a coupon off that was used when the order was paid.")
     write(page)
     write(page, ("Go on from here:", "bold"))
-    for command, what in (
-        (f"agentreplay state {info.id} --step 6", "the payload just before the mistake"),
-        (f"agentreplay diff {info.id} --from 6 --to 9", "everything that changed since"),
-        ("agentreplay ls", "all runs"),
-        ("agentreplay run agent.py:step", "record an agent of your own"),
-    ):
-        write(page, f"  {command:40}", (what, "dim"))
+    write_commands(
+        page,
+        {
+            command(f"state {info.id} --step {MISTAKE - 1}"): "the payload just before the mistake",
+            command(f"diff {info.id} --from {MISTAKE - 1} --to 9"): "everything that changed since",
+            command("ls"): "all runs",
+            command("run agent.py:step"): "record an agent of your own",
+        },
+    )

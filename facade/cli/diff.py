@@ -67,7 +67,7 @@ def changes_asked_for(store: EventStore, asked: Asked) -> Difference:
     first, last = sorted((start, stop))
     step_only = last - first == 1
     found = between(
-        store.events(info),
+        store.events(info, conversations=False),
         first,
         last,
         parts=asked.parts or ("payload",),
@@ -107,7 +107,8 @@ def _of_two_runs(store: EventStore, old: RunInfo, new: RunInfo, asked: Asked) ->
     steps = step_meant(store, old, step), step_meant(store, new, step)
     parts = asked.parts or ("payload",)
     before, after = [
-        between(store.events(info), 0, at, parts=parts, run=info.id) for info, at in zip((old, new), steps, strict=True)
+        between(store.events(info, conversations=False), 0, at, parts=parts, run=info.id)
+        for info, at in ((old, steps[0]), (new, steps[1]))
     ]
     changes: list[Change] = []
     runs: list[RunInfo] = []

@@ -102,7 +102,7 @@ def state(run: str, store: str | None, step: int, whole: bool, as_json: bool) ->
 
     found = open_for_reading(store)
     info = found.run(run)
-    reached = state_of(found.events(info), step_meant(found, info, step), run=info.id)
+    reached = state_of(found.events(info, conversations=False), step_meant(found, info, step), run=info.id)
     if as_json:
         print_json(reached.to_json() if whole else reached.stored_payload)
         return

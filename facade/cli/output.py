@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -35,6 +36,13 @@ def write(page: Console, *pieces: str | tuple[str, str] | Text) -> None:
     line = Text.assemble(*pieces)
     line.rstrip()
     page.print(line, soft_wrap=True)
+
+
+def write_commands(page: Console, commands: Mapping[str, str]) -> None:
+    """Write commands to type next, each with what it shows."""
+    width = max(map(len, commands))
+    for typed, what in commands.items():
+        write(page, f"  {typed:{width}}   ", (what, "dim"))
 
 
 def write_table(page: Console, table: Table) -> None:

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from ..recorder.store import EventStore, RunInfo
 from ..replay.readable import count, readable, visible
-from .output import one_line, write, write_table
+from .hints import command
+from .output import one_line, write, write_commands, write_table
 from .runs import STATUS_STYLES, Names, how_long, step_to_look_at, when
 
 
@@ -24,8 +25,10 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
         total: how many runs the store holds.
     """
     if not infos:
-        write(page, "There are no runs in this store yet. ", ("agentreplay demo", "bold"), " records a small one;")
-        write(page, ("agentreplay run agent.py:step", "bold"), " records an agent of yours.")
+        write(page, "There are no runs in this store yet.")
+        write_commands(
+            page, {command("demo"): "record a small one", command("run agent.py:step"): "record an agent of yours"}
+        )
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
     table.add_column("run", no_wrap=True)
@@ -81,7 +84,8 @@ def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo]) 
 
 def render_next(page: Console, store: EventStore, info: RunInfo) -> None:
     """Write what to do next with a run that was just recorded or imported."""
-    write(page)
-    write(page, f"  agentreplay show {info.id}".ljust(40), ("what it did, round by round", "dim"))
+    commands = {command(f"show {info.id}"): "what it did, round by round"}
     if step := step_to_look_at(store, info):
-        write(page, f"  agentreplay diff {info.id} --step {step}".ljust(40), ("what a step changed, and why", "dim"))
+        commands[command(f"diff {info.id} --step {step}")] = "what a step changed, and why"
+    write(page)
+    write_commands(page, commands)

@@ -14,7 +14,7 @@ from ..replay.state import RunState
 from .output import write
 from .runs import STATUS_STYLES
 
-INLINE: Final = 72
+INLINE: Final = 88
 """Columns that a list or object may take to stand on one line."""
 
 _KEY: Final = "blue"

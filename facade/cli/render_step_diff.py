@@ -42,7 +42,7 @@ def render_difference(page: Console, difference: Difference, names: Names, *, fu
     elif stop - start == 1:
         _heading(page, new, f"step {stop}")
         write(page)
-        RunPage(page, names, width=1, full=True).round(entry_of(stop, difference.entered))
+        RunPage(page, names, width=len(str(stop)), full=True, detail=LIMIT).round(entry_of(stop, difference.entered))
     else:
         _heading(page, new, f"from step {start} to step {stop}")
         _decisions(page, difference)

@@ -19,6 +19,7 @@ from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Change
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
+from .hints import command
 from .output import one_line, visible_lines, write
 from .render_runs import relation
 from .runs import STATUS_STYLES, Names, how_long, when
@@ -46,15 +47,26 @@ class RunPage:
         names: what runs are called.
         width: digits of the largest round.
         full: write everything; for a round that is shown alone.
+        detail: characters of what a call was asked and answered, where that is written.
         short: write a line per round.
     """
 
-    def __init__(self, page: Console, names: Names, *, width: int, full: bool = False, short: bool = False) -> None:
+    def __init__(
+        self,
+        page: Console,
+        names: Names,
+        *,
+        width: int,
+        full: bool = False,
+        short: bool = False,
+        detail: int = DETAIL,
+    ) -> None:
         self._page = page
         self._names = names
         self._width = width
         self._full = full
         self._short = short
+        self._detail = detail
         self._changed = 0  # the last round so far that changed the payload
 
     # -- the run --------------------------------------------------------------------------------------
@@ -99,7 +111,7 @@ class RunPage:
         write(
             self._page,
             (f"… {rounds} more: ", "dim"),
-            (f"agentreplay show {info.id} --rounds {hidden.start}:{hidden.stop - 1}", "bold"),
+            (command(f"show {info.id} --rounds {hidden.start}:{hidden.stop - 1}"), "bold"),
         )
         write(self._page)
 
@@ -107,8 +119,8 @@ class RunPage:
         """Write what to do next."""
         if self._changed and not self._full and not self._short:
             write(self._page)
-            command = f"agentreplay diff {info.id} --step {self._changed}"
-            write(self._page, ("What a step changed, and why: ", "dim"), (command, "bold"))
+            typed = command(f"diff {info.id} --step {self._changed}")
+            write(self._page, ("What a step changed, and why: ", "dim"), (typed, "bold"))
 
     # -- a round --------------------------------------------------------------------------------------
 
@@ -122,8 +134,11 @@ class RunPage:
         elif lines:
             write(self._page, f"{0:{self._width}}  ", ("before the first round", "dim"))
         indent = " " * (self._width + 2)
-        for number, line in enumerate(lines, 1):
-            write(self._page, (indent + ("└ " if number == len(lines) else "├ "), "dim"), line)
+        for number, (line, *more) in enumerate(lines, 1):
+            last = number == len(lines)
+            write(self._page, (indent + ("└ " if last else "├ "), "dim"), line)
+            for detail in more:
+                write(self._page, (indent + ("    " if last else "│   "), "dim"), detail)
 
     def _headline(self, entry: RoundEntry) -> None:
         outcome = entry.outcome or "in progress"
@@ -142,16 +157,18 @@ class RunPage:
             for text in visible_lines(reasoning.strip()):
                 write(self._page, " " * (self._width + 2), (text, "italic"))
 
-    def _lines(self, entry: RoundEntry) -> list[Text]:
-        return [
-            *self._calls(entry.calls),
+    def _lines(self, entry: RoundEntry) -> list[list[Text]]:
+        """What a round did: each deed a line, and lines of its details."""
+        limit = DETAIL if self._full else VALUE
+        rest = [
             *[self._child(child.run, child.name, child.status) for child in entry.children],
-            *self._cut([change_line(change) for change in entry.changes], CHANGES, "change"),
-            *[Text(f"! {one_line(warning, 400)}", "yellow") for warning in entry.warnings],
+            *self._cut([change_line(change, limit) for change in entry.changes], CHANGES, "change"),
+            *[Text(f"! {one_line(warning, DETAIL)}", "yellow") for warning in entry.warnings],
             *self._cut([line for event in entry.notes for line in note_lines(event)], NOTES, "note"),
         ]
+        return [*self._calls(entry.calls), *[[line] for line in rest]]
 
-    def _calls(self, calls: Iterable[CallEntry]) -> list[Text]:
+    def _calls(self, calls: Iterable[CallEntry]) -> list[list[Text]]:
         depth: dict[str, int] = {}
         lines = []
         for call in calls:
@@ -167,12 +184,12 @@ class RunPage:
             )
             if call.error is not None:
                 line.append(f"  {one_line(error_text(call.error), TEXT)}", "red")
-            lines.append(line)
-            inside = "  " * (depth[call.call] + 1)
+            details = []
             if call.asked is not MISSING:
-                lines.append(Text(f"{inside}({readable(call.asked, DETAIL)})", "dim"))
+                details.append(Text(f"asked  {readable(call.asked, self._detail)}", "dim"))
             if call.answered is not MISSING:
-                lines.append(Text(f"{inside}→ {readable(call.answered, DETAIL)}", "dim"))
+                details.append(Text(f"gave   {readable(call.answered, self._detail)}", "dim"))
+            lines.append([line, *details])
         return lines
 
     def _child(self, uid: str, agent: str, status: str) -> Text:
@@ -189,17 +206,17 @@ class RunPage:
         return [*lines[: limit - 1], Text(f"… {count(len(lines) - limit + 1, f'more {noun}')}", "dim")]
 
 
-def change_line(change: Change) -> Text:
-    """A change of the payload on one line."""
+def change_line(change: Change, limit: int) -> Text:
+    """A change of the payload on one line, its values in up to `limit` characters."""
     sign, style = SIGNS[change.kind], CHANGE_STYLES[change.kind]
     line = Text.assemble((f"{sign} ", f"bold {style}"), (visible(change.display), "bold"), "  ")
     if change.kind == "replace":
         return line.append_text(
-            Text.assemble((readable(change.old, VALUE), "red"), " → ", (readable(change.new, VALUE), "green"))
+            Text.assemble((readable(change.old, limit), "red"), " → ", (readable(change.new, limit), "green"))
         )
     if change.from_display is not None:
         line.append(f"from {visible(change.from_display)}  ", style)
-    return line.append(readable(change.old if change.new is MISSING else change.new, VALUE), style)
+    return line.append(readable(change.old if change.new is MISSING else change.new, limit), style)
 
 
 def note_lines(event: Event) -> list[Text]:

@@ -84,9 +84,9 @@ def show_run(
 
 def entries(store: EventStore, info: RunInfo, selection: Selection) -> Iterator[RoundEntry]:
     """The selected rounds; reads no further than the last of them."""
-    for entry in outline(store.events(info), run=info.id, details=selection.first == selection.last):
-        if selection.holds(entry.step):
-            yield entry
+    only = selection.first == selection.last
+    for entry in outline(store.events(info, conversations=False), info.id, wanted=selection.holds, details=only):
+        yield entry
         if entry.step >= selection.last:
             return
 

@@ -1,0 +1,29 @@
+"""Commands to type next, written so that they work when they are typed: this program, in this store."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+
+def command(words: str) -> str:
+    """A command of ours for the same store: `agentreplay show run1`, with `--store` where it was given here."""
+    ctx = click.get_current_context(silent=True)
+    store = ctx.params.get("store") if ctx is not None else None
+    return f"{program()} {words}" + (f" --store {shlex.quote(store)}" if store else "")
+
+
+def program() -> str:
+    """How this program is called from here: by its name if the shell finds it, else by its path."""
+    called = Path(sys.argv[0])
+    if called.stem == "__main__":
+        return "python -m agentreplay"
+    if shutil.which("agentreplay") is not None or called.name != "agentreplay":
+        return "agentreplay"
+    relative = os.path.relpath(called)
+    return shlex.quote(relative if not relative.startswith("..") else str(called))
