@@ -13,15 +13,15 @@ change, and shares all others with the payload it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from ..errors import ChangeRefused
 from .analyzer import analyze
 from .permissions import Operation, Permissions
-from .property_paths import get, index_of, is_falsy, item, own_keys, tokens, walk
+from .property_paths import is_falsy, item
 from .request import NEW, REMOVE, REPLACE, UPDATE, Correction, correct_stray_keys, is_delete
 from .result import ChangeResult, Options
+from .sections import Request, Section, is_significant, join_path
 from .strict import StrictNotes
 from .trees import UNDEFINED, is_array, is_container, is_object, key_text, same
 
@@ -43,10 +43,10 @@ def apply_memberjunction(payload: Any, request: Any, options: Options) -> Change
         notes.request(request, corrected.request)
     start = {} if is_falsy(payload) else payload
     work = _Application(permissions, notes, warnings)
-    result = work.node(start, None, _Request.of(corrected.request, corrected.names))
+    result = work.node(start, None, Request.of(corrected.request, corrected.names))
     applied_request = corrected.request
     if corrected.names:
-        alone = _Application(permissions, None, []).node(start, None, _Request.of(applied_request, {}))
+        alone = _Application(permissions, None, []).node(start, None, Request.of(applied_request, {}))
         if not same(alone, result):  # then only the keys where they were say what was applied
             hung = {key: value for names in corrected.names.values() for key, value in names.items()}
             applied_request = {**applied_request, **hung}
@@ -65,154 +65,6 @@ def apply_memberjunction(payload: Any, request: Any, options: Options) -> Change
         requires_feedback=feedback,
         applied_request=applied_request,
     )
-
-
-def _join(path: str | None, key: str) -> str:
-    """The path of a key below a path. None is the empty path, which is not the path of the key ""."""
-    return key if path is None else f"{path}.{key}"
-
-
-def _is_plain(path: str | None) -> bool:
-    """Say whether whatever is looked up below a path is found below what is found at the path.
-
-    Brackets may span the dot between two keys, and an empty key reads as none; below these, every place is asked.
-    """
-    return path is None or not (
-        "[" in path or "]" in path or ".." in path or path == "" or path[0] == "." or path[-1] == "."
-    )
-
-
-def _is_significant(value: Any) -> bool:
-    """Say whether an item of an array in a request says anything: `{}` only holds a place."""
-    return value is not UNDEFINED and not (is_object(value) and not value)
-
-
-class _Section:
-    """One section of a request, asked by joined path; `names` are properties that stray keys left on an array."""
-
-    __slots__ = ("_dotted", "_names", "_root")
-
-    def __init__(self, root: Any, names: dict[str, Any] | None = None) -> None:
-        self._root = root
-        self._names = names
-        keys = [*(root if is_object(root) else ()), *(names or ())]
-        self._dotted = [key for key in keys if "." in key or "[" in key]
-
-    def value(self, path: str) -> Any:
-        """What the section says about the key at a path, or UNDEFINED."""
-        found = UNDEFINED if self._names is None else get(self._names, path)
-        return get(self._root, path) if found is UNDEFINED and self._root is not UNDEFINED else found
-
-    def node(self, path: str | None) -> Any:
-        """What the section says about the container at a path, or UNDEFINED; with no path that is all of it."""
-        return self.value(path) if path else self._root
-
-    def below(self, path: str | None) -> Iterator[str]:
-        """The keys below a plain path, other than those of an object `node` returns, where the section may say more."""
-        for root in (self._root, self._names):
-            found = walk(root, tokens(path)) if path else root
-            if is_array(found):
-                yield from (str(i) for i, value in enumerate(found) if value is not None and _is_significant(value))
-            elif type(found) is str:
-                yield from map(str, range(len(found)))
-            elif is_object(found) and (self._dotted or root is self._names):
-                yield from found
-        for key in self._dotted:
-            if path is None or key.startswith(f"{path}."):
-                yield from _beginnings(key if path is None else key[len(path) + 1 :])
-
-
-def _beginnings(path: str) -> Iterator[str]:
-    yield from (path[:i] for i, char in enumerate(path) if char == ".")
-    yield path
-
-
-_NOTHING: Final = _Section(UNDEFINED)
-
-
-class _Request:
-    """The four sections. `prefix` is the path, in the payload, of the item that the request is about, or None."""
-
-    __slots__ = ("new", "prefix", "remove", "replace", "update")
-
-    def __init__(
-        self,
-        *,
-        replace: _Section = _NOTHING,
-        remove: _Section = _NOTHING,
-        update: _Section = _NOTHING,
-        new: _Section = _NOTHING,
-        prefix: str | None = None,
-    ) -> None:
-        self.replace = replace
-        self.remove = remove
-        self.update = update
-        self.new = new
-        self.prefix = prefix
-
-    @classmethod
-    def of(cls, request: dict[str, Any], names: dict[str, dict[str, Any]]) -> _Request:
-        def section(name: str) -> _Section:
-            return _Section(request[name], names.get(name)) if name in request else _NOTHING
-
-        return cls(replace=section(REPLACE), remove=section(REMOVE), update=section(UPDATE), new=section(NEW))
-
-    def without_new(self) -> _Request:
-        """The request for what is inside the items of an array: new items are appended, never merged into one."""
-        if self.new is _NOTHING:
-            return self
-        return _Request(replace=self.replace, remove=self.remove, update=self.update, prefix=self.prefix)
-
-    def full(self, path: str | None) -> str:
-        """The path in the payload."""
-        if self.prefix is None or path is None:
-            return self.prefix or path or ""
-        return f"{self.prefix}.{path}"
-
-    def nodes(self, path: str | None) -> dict[str, Any]:
-        """What the sections that change parts of a container say about the one at a path."""
-        return {REMOVE: self.remove.node(path), UPDATE: self.update.node(path), NEW: self.new.node(path)}
-
-    def keys(self, path: str | None) -> dict[str, None]:
-        """The keys of the object at a path that some section names, in the order in which they are handled."""
-        keys: dict[str, None] = {}
-        for section in (self.remove, self.update, self.new, self.replace):
-            node = section.node(path)
-            if is_object(node):
-                keys.update(dict.fromkeys(own_keys(node)))
-        return keys
-
-    def below(self, target: dict[str, Any], text: str, path: str | None, handled: dict[str, None]) -> list[str]:
-        """The other keys of the object at a path below which some section may say something."""
-        if not _is_plain(path):
-            return [key for key in own_keys(target) if key not in handled]
-        found = {key for section in self._sections() for key in section.below(path)}
-        if "." in text or "[" in text or "]" in text or "" in target:
-            found.update(key for key in target if "." in key or not _is_plain(key))
-        found = {key for key in found if key in target and key not in handled}
-        return [key for key in own_keys(target) if key in found] if len(found) > 1 else list(found)
-
-    def items(self, target: list[Any], path: str | None) -> Iterable[int]:
-        """The indexes of the array at a path about which some section may say something."""
-        if not _is_plain(path):
-            return range(len(target))
-        found: set[int] = set()
-        for section in self._sections():
-            found.update(_indexes(section.node(path)))
-            found.update(index for key in section.below(path) if (index := index_of(key)) is not None)
-        return sorted(index for index in found if index < len(target))
-
-    def _sections(self) -> Iterator[_Section]:
-        return (section for section in (self.replace, self.remove, self.update, self.new) if section is not _NOTHING)
-
-
-def _indexes(node: Any) -> Iterator[int]:
-    if is_array(node):
-        yield from (i for i, value in enumerate(node) if _is_significant(value))
-    elif is_object(node):
-        yield from (index for key in node if (index := index_of(key)) is not None)
-    elif type(node) is str:
-        yield from range(len(node))
 
 
 class _Draft:
@@ -260,42 +112,42 @@ class _Application:
         self._permissions = permissions
         self._notes = notes
 
-    def node(self, target: Any, path: str | None, request: _Request) -> Any:
+    def node(self, target: Any, path: str | None, request: Request) -> Any:
         """Apply what the request says at and below a path; returns the same object if that changes nothing."""
         made = self._container(target, path, request)
         return target if made is UNDEFINED else made
 
-    def _container(self, target: Any, path: str | None, request: _Request) -> Any:
+    def _container(self, target: Any, path: str | None, request: Request) -> Any:
         """The same, but UNDEFINED if there is nothing below the target."""
         if is_array(target):
             return self._array(target, path, request)
         text = key_text(target)
         return UNDEFINED if text is None else self._object(target, text, path, request)
 
-    def _object(self, target: dict[str, Any], text: str, path: str | None, request: _Request) -> Any:
+    def _object(self, target: dict[str, Any], text: str, path: str | None, request: Request) -> Any:
         draft = _Draft(target)
         if self._notes is not None:
             self._notes.object_shapes(request.full(path), request.nodes(path))
         keys = request.keys(path)
         for key in keys:
-            self._key(draft, key, _join(path, key), request)
+            self._key(draft, key, join_path(path, key), request)
         self._delete_marked(draft, path, request)
         for key in request.below(draft.value, text, path, keys):
-            draft.set(key, self.node(draft.value[key], _join(path, key), request))
+            draft.set(key, self.node(draft.value[key], join_path(path, key), request))
         return draft.finish(self.touched)
 
-    def _delete_marked(self, draft: _Draft, path: str | None, request: _Request) -> None:
+    def _delete_marked(self, draft: _Draft, path: str | None, request: Request) -> None:
         """Delete the keys that `updateElements` marks. They were updated to the mark before, and counted."""
         update = request.update.node(path)
         if not is_object(update):
             return
         for key in [key for key, value in update.items() if is_delete(value) and key in draft.value]:
             if self._notes is not None:
-                self._notes.unchecked("delete", request.full(_join(path, key)), None)
+                self._notes.unchecked("delete", request.full(join_path(path, key)), None)
             draft.remove(key)
             self.deletions += 1
 
-    def _key(self, draft: _Draft, key: str, path: str, request: _Request) -> None:
+    def _key(self, draft: _Draft, key: str, path: str, request: Request) -> None:
         replace = request.replace.value(path)
         if replace is not UNDEFINED:
             self._replace(draft, key, path, replace, request)
@@ -325,7 +177,7 @@ class _Application:
                 self._notes.null_ignored(request.full(path))
             draft.set(key, self.node(old, path, request))
 
-    def _replace(self, draft: _Draft, key: str, path: str, value: Any, request: _Request) -> None:
+    def _replace(self, draft: _Draft, key: str, path: str, value: Any, request: Request) -> None:
         old = draft.get(key)
         operation: Operation = "add" if old is UNDEFINED else "update"
         if self._denied("replace", operation, path, old, value, request):
@@ -339,7 +191,7 @@ class _Application:
         self.additions += 1
         draft.set(key, value)
 
-    def _add(self, draft: _Draft, key: str, path: str, value: Any, request: _Request) -> bool:
+    def _add(self, draft: _Draft, key: str, path: str, value: Any, request: Request) -> bool:
         if self._denied("add", "add", path, UNDEFINED, value, request):
             return False
         if self._notes is not None and not is_delete(request.update.value(path)):
@@ -348,7 +200,7 @@ class _Application:
         self.additions += 1
         return True
 
-    def _update(self, draft: _Draft, key: str, path: str, value: Any, misplaced: bool, request: _Request) -> None:
+    def _update(self, draft: _Draft, key: str, path: str, value: Any, misplaced: bool, request: Request) -> None:
         old = draft.get(key)
         if self._denied("update", "update", path, old, value, request):
             return
@@ -364,7 +216,7 @@ class _Application:
         if misplaced:
             self.warnings.append(f"Auto-corrected: '{key}' was in newElements but already exists (treated as update)")
 
-    def _array(self, target: list[Any], path: str | None, request: _Request) -> Any:
+    def _array(self, target: list[Any], path: str | None, request: Request) -> Any:
         remove, update, new = request.remove.node(path), request.update.node(path), request.new.node(path)
         if self._notes is not None:
             self._notes.array_shapes(request.full(path), len(target), request.nodes(path))
@@ -375,22 +227,22 @@ class _Application:
             wanted = item(update, i)
             if is_delete(item(remove, i)) or is_delete(wanted):
                 if self._notes is not None:
-                    self._notes.unchecked("delete", request.full(_join(path, str(i))), request.full(path))
+                    self._notes.unchecked("delete", request.full(join_path(path, str(i))), request.full(path))
                 deleted.add(i)
                 continue
-            made = self._item(target[i], wanted, _join(path, str(i)), inner)
+            made = self._item(target[i], wanted, join_path(path, str(i)), inner)
             if made is not target[i]:
                 changed[i] = made
         self.deletions += len(deleted)
-        appended = [value for value in update[len(target) :] if _is_significant(value)] if is_array(update) else []
-        appended += [value for value in new if _is_significant(value)] if is_array(new) else []
+        appended = [value for value in update[len(target) :] if is_significant(value)] if is_array(update) else []
+        appended += [value for value in new if is_significant(value)] if is_array(new) else []
         self.additions += len(appended)
         if not (changed or deleted or appended):
             return target
         if self._notes is not None and appended:
-            self._notes.unchecked("add", request.full(_join(path, str(len(target)))), request.full(path))
+            self._notes.unchecked("add", request.full(join_path(path, str(len(target)))), request.full(path))
             for i, value in enumerate(appended, len(target) - len(deleted)):
-                self._notes.assigned(request.full(_join(path, str(i))), value)
+                self._notes.assigned(request.full(join_path(path, str(i))), value)
         if deleted:
             return [changed.get(i, value) for i, value in enumerate(target) if i not in deleted] + appended
         made = list(target)
@@ -400,8 +252,8 @@ class _Application:
         made += appended
         return made
 
-    def _item(self, old: Any, wanted: Any, path: str, request: _Request) -> Any:
-        if not _is_significant(wanted):
+    def _item(self, old: Any, wanted: Any, path: str, request: Request) -> Any:
+        if not is_significant(wanted):
             return self.node(old, path, request)
         if self._notes is not None:
             others = {REMOVE: request.remove.value(path), REPLACE: request.replace.value(path)}
@@ -409,13 +261,13 @@ class _Application:
         text = key_text(old) if is_object(wanted) else None
         if text is not None:
             # A request of its own, so the paths in it, and those that permissions are asked for, begin at the item.
-            return self._object(old, text, None, _Request(update=_Section(wanted), prefix=request.full(path)))
+            return self._object(old, text, None, Request(update=Section(wanted), prefix=request.full(path)))
         if self._notes is not None:
             self._notes.assigned(request.full(path), wanted)
         self.updates += 1
         return wanted
 
-    def _denied(self, verb: str, operation: Operation, path: str, old: Any, wanted: Any, request: _Request) -> bool:
+    def _denied(self, verb: str, operation: Operation, path: str, old: Any, wanted: Any, request: Request) -> bool:
         if self._permissions is None:
             return False
         allowed = self._permissions.allows(path, operation)

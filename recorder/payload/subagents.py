@@ -193,7 +193,8 @@ def _merge_allowed(start: Any, child: Any, paths: Sequence[str], agent_name: str
 
 def _count_merged(parent: Any, merged: Any) -> dict[str, int]:
     before, after = _leaf_paths({} if is_falsy(parent) else parent), _leaf_paths(merged)
-    applied = {"additions": 0, "updates": 0, "deletions": len(set(before) - set(after))}
+    kept = set(after)
+    applied = {"additions": 0, "updates": 0, "deletions": sum(path not in kept for path in before)}
     for path in after:
         old = get(parent, path)
         if old is UNDEFINED:
