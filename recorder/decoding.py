@@ -32,6 +32,9 @@ from .verbatim import Opaque
 Fields: TypeAlias = dict[str, Any]
 Reader: TypeAlias = Callable[[Fields], Any]
 
+_DEPTH_OF_LOOKS: Final = 8
+"""Down to here a container is asked whether it has tags at all, and left as it is if not: once per level."""
+
 _DIGITS: Final = re.compile(r"-?[0-9]{1,640}")
 _HEX: Final = re.compile(r"-?0x[0-9a-f]+")
 _ESCAPE: Final = re.compile(r"\\(?:\\|u(d[89a-f][0-9a-f]{2}))")
@@ -59,21 +62,25 @@ class _Decoder:
         self._warnings: dict[str, type[Warning]] = {}
 
     def decode(self, root: Stored) -> Any:
-        # (node, whether all in it is read, the parts of the "deep" tag that it is in)
-        todo: list[tuple[Any, bool, list[Any] | None]] = [(root, False, None)]
+        # (node, whether all in it is read, the parts of the "deep" tag that it is in, depth)
+        todo: list[tuple[Any, bool, list[Any] | None, int]] = [(root, False, None, 0)]
         while todo:
-            node, ready, parts = todo.pop()
+            node, ready, parts, depth = todo.pop()
             if id(node) in self._values:
                 continue
             if ready:
                 self._values[id(node)] = self._value_of(node, parts)
                 continue
-            todo.append((node, True, parts))
+            todo.append((node, True, parts, depth))
             inner: Any = node.values() if type(node) is dict else node
             if type(node) is dict and node.get("$type") == "deep" and type(node.get("parts")) is list:
                 # Parts refer to later ones only, so these are read first.
                 inner = parts = node["parts"]
-            todo.extend((item, False, parts) for item in inner if type(item) is dict or type(item) is list)
+            todo.extend(
+                (item, False, parts, depth + 1)
+                for item in inner
+                if (type(item) is dict or type(item) is list) and (depth > _DEPTH_OF_LOOKS or has_tags(item))
+            )
         for message, category in self._warnings.items():
             warnings.warn(message, category, stacklevel=3)
         return self._values[id(root)]
@@ -119,7 +126,7 @@ class _Decoder:
         if (id(parts), index) in self._used_parts:
             raise ValueError("a part is used twice")
         self._used_parts.add((id(parts), index))
-        if (type(part) is dict or type(part) is list) and id(part) not in self._values:
+        if id(part) not in self._values and has_tags(part):
             raise ValueError("a part refers to an earlier one")
         return self._read(part)
 

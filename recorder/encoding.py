@@ -14,13 +14,16 @@ from typing import Any, Final, NamedTuple
 
 from .builtin_types import WRITERS, Slots, put
 from .introspection import class_name, describe
-from .plain import FROZEN, MAX_DEPTH, MAX_REPEATS, PLAIN, Stored, dumps, dumps_frozen, loads, look
+from .plain import FROZEN, MAX_DEPTH, MAX_REPEATS, PLAIN, Stored, dumps, dumps_frozen, loads, look, plain_copy
 from .structured_types import write_object, writer_for
 from .type_registry import TypeRegistry, default_types
 from .verbatim import LOSSY_KEY, InStoredForm, Opaque, lossy_in
 
 _LEVELS_OF_A_TAG: Final = 4
 """How much deeper than a tag its inner values may stand."""
+
+_DEPTH_OF_COPIES: Final = 12
+"""Down to here a container is asked whether it is plain, and copied in one go: once per level above what is not."""
 
 _WITHOUT_INNER: Final = frozenset(map(id, (str, int, float, bool, type(None), complex, bytes, bytearray)))
 
@@ -91,6 +94,11 @@ class _Encoder:
                     where[place] = {"$type": "part", "index": len(parts)}
                 where, place, depth = parts, len(parts), 1
                 parts.append(None)
+            if 1 < depth <= _DEPTH_OF_COPIES:
+                copied = plain_copy(value)
+                if copied is not None:
+                    where[place] = copied
+                    continue
             slots: Slots = []
             stored = where[place] = self._write(value, slots)
             if not slots:

@@ -29,6 +29,8 @@ MAX_DEPTH: Final = 100
 QUICK_DEPTH: Final = 20
 """Down to here a look may simply recurse: too shallow for shared containers to multiply into an endless walk."""
 
+_SHALLOW: Final = 8
+
 MAX_REPEATS: Final = 1_000_000
 """How often containers that occur more than once may be written again."""
 
@@ -70,6 +72,22 @@ def look(value: Any) -> int:
         found = _look_into(value, 1)
         return _look_carefully(value) if found == _TOO_DEEP else found
     return PLAIN if _is_plain_scalar(value) else NOT_PLAIN
+
+
+def plain_copy(value: Any) -> Stored | None:
+    """Return a copy of a container that is plain, frozen or not, and shallow; else None."""
+    kind = type(value)
+    if not (kind is dict or kind is list or kind is FrozenDict or kind is FrozenList):
+        return None
+    try:
+        found = _look_into(value, QUICK_DEPTH - _SHALLOW)
+        if found == PLAIN:
+            return loads(dumps(value))
+        if found == FROZEN:
+            return loads(dumps_frozen(value))
+    except (TypeError, RuntimeError):  # a lone surrogate; changed by another thread meanwhile
+        return None
+    return None
 
 
 def dumps(stored: Stored) -> bytes:

@@ -288,6 +288,15 @@ def test_a_file_nested_to_the_parsers_limit_is_read() -> None:
     assert back == ()
 
 
+def test_parts_of_a_deep_value_are_put_together() -> None:
+    """The parts of a value that was too deep refer to each other by index, later ones only."""
+    stored = {"$type": "deep", "parts": [[{"$type": "part", "index": 1}, 1], {"k": {"$type": "part", "index": 2}}, [2]]}
+    assert decode(stored) == [{"k": [2]}, 1]
+    assert decode({"$type": "deep", "parts": [5]}) == 5
+    inner = {"$type": "deep", "parts": [[{"$type": "part", "index": 1}], "inner"]}
+    assert decode({"$type": "deep", "parts": [[{"$type": "part", "index": 1}, inner], "outer"]}) == ["outer", ["inner"]]
+
+
 def test_a_path_of_another_system_comes_back_pure() -> None:
     """A concrete path of Windows, read elsewhere, is still a path of Windows."""
     stored = {"$type": "path", "kind": "WindowsPath", "value": "C:\\a"}
