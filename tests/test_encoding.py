@@ -458,7 +458,7 @@ def test_an_exception_with_an_unstorable_part_keeps_the_rest() -> None:
     """An error that carries a socket is stored with its message, and the socket's place is listed."""
     with socket.socket() as connection:
         error = ConnectionError("reset", connection)
-        error.request = {"url": "/a", "lock": connection}  # type: ignore[attr-defined]  # as client libraries do
+        error.request = {"url": "/a", "lock": connection}  # as client libraries do
         stored, lossy = encode({"error": error})
     assert stored["error"]["args"][0] == "reset"
     assert stored["error"]["state"]["request"]["url"] == "/a"
@@ -472,7 +472,7 @@ def test_an_exception_with_an_unstorable_part_keeps_the_rest() -> None:
 def test_an_attribute_error_does_not_drag_its_object_along() -> None:
     """The object on which an attribute was missing is the agent's, and is not part of the error."""
     try:
-        Long().missing  # type: ignore[attr-defined]  # noqa: B018  # that is the point
+        Long().missing  # noqa: B018  # that is the point
     except AttributeError as error:
         stored, lossy = encode(error)
     assert lossy == ()
@@ -486,7 +486,7 @@ def test_an_exception_of_c_code_with_hidden_parts_is_lossy() -> None:
         number: int
 
     with pytest.raises(pydantic_core.ValidationError) as caught:
-        Strict(number="no")  # type: ignore[arg-type]  # that is the point
+        Strict(number="no")  # that is the point
     stored, lossy = encode(caught.value)
     assert lossy == ("",)
     assert stored["class"] == "pydantic_core._pydantic_core:ValidationError"

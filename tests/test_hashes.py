@@ -389,13 +389,13 @@ EVENT = {
 
 def test_every_part_of_an_event_is_in_its_hash() -> None:
     """Changing any field of an event, or the event before it, changes its hash."""
-    hashes = {event_hash("p", **EVENT), event_hash("q", **EVENT)}  # type: ignore[arg-type]  # fields of several types
+    hashes = {event_hash("p", **EVENT), event_hash("q", **EVENT)}
     for name, value in EVENT.items():
         other = f"{value}x" if type(value) is str else 99
-        hashes.add(event_hash("p", **{**EVENT, name: other}))  # type: ignore[arg-type]
-    hashes.add(event_hash("p", **{**EVENT, "within": None}))  # type: ignore[arg-type]
-    hashes.add(event_hash("p", **{**EVENT, "within": ""}))  # type: ignore[arg-type]
-    hashes.add(event_hash("p", **{**EVENT, "within": "-"}))  # type: ignore[arg-type]
+        hashes.add(event_hash("p", **{**EVENT, name: other}))
+    hashes.add(event_hash("p", **{**EVENT, "within": None}))
+    hashes.add(event_hash("p", **{**EVENT, "within": ""}))
+    hashes.add(event_hash("p", **{**EVENT, "within": "-"}))
     assert len(hashes) == 2 + len(EVENT) + 3
 
 

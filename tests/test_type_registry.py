@@ -124,7 +124,7 @@ def test_metaclasses_with_opinions_can_be_registered() -> None:
     """Neither equality nor hash of a class is asked."""
 
     class Meta(enum.EnumMeta):
-        __hash__ = None  # type: ignore[assignment]  # that is the point
+        __hash__ = None  # that is the point
 
     class Odd(enum.Enum, metaclass=Meta):
         A = 1
