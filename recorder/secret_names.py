@@ -113,7 +113,8 @@ class SecretNames:
 
     Attributes:
         own_needles: what to look for beyond `NEEDLES`, because of `extra`.
-        whole_keys: the spellings of those `extra` names that are not written in ASCII; they count as whole keys only.
+        whole_keys: the spellings of those `extra` names that are no identifiers, such as "patient name" or a name
+            that is not ASCII; so they count as whole keys only.
 
     Args:
         extra: further names of secrets, in any one spelling: "patient name" is also `patientName`, `OLD_PATIENT_NAME`.
@@ -127,14 +128,16 @@ class SecretNames:
         self._allowed = frozenset("".join(words_of(name)) for name in allowed)
         longest = {max(parts, key=len) for parts in words.values() if parts}
         self.own_needles = _cases(longest)
-        self.whole_keys = _cases({name for name, parts in words.items() if not parts})
+        odd = {name: parts for name, parts in words.items() if name.encode().strip(_IDENTIFIER)}
+        self._whole_keys = {case: "-".join(odd[name]) or "custom" for name in odd for case in _cases([name])}
+        self.whole_keys = tuple(self._whole_keys)
         self._needles = Needles((NEEDLES, self.own_needles))
         self._kinds: dict[bytes, str | None] = {}
 
     def kind_of_key(self, key: str) -> str | None:
         """Return the kind of secret that stands under this key of a dict, or None."""
-        if key in self.whole_keys:
-            return "custom"
+        if key in self._whole_keys:
+            return self._whole_keys[key]
         data = key.encode("utf-8", "surrogatepass")
         hits = self._needles.find(data)
         if not hits:
