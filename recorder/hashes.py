@@ -14,9 +14,12 @@ The formats are fixed by tests with literal values; `merkle` describes the secon
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from math import copysign
 from typing import Any
+
+import orjson
 
 from .merkle import digest_of, is_unordered
 from .subtrees import SubtreeCache
@@ -91,7 +94,8 @@ def event_hash(
 ) -> str:
     """Return "sha256:…" over the previous event's hash and everything that this event says.
 
-    Texts carry their length, so that no two events are written alike.
+    What is hashed is one JSON array, in UTF-8 and without spaces, so that any language can check a chain:
+    `["event1",previous,uid,seq,round,kind,version,time_us,within,task,body_hash]`.
 
     Args:
         previous: hash of the event before, or "" for the first.
@@ -105,8 +109,9 @@ def event_hash(
         task: path of the task.
         body_hash: content address of the stored body.
     """
-    text = (
-        f"event1|{seq}|{round}|{version}|{time_us}|{len(previous)}:{previous}|{len(uid)}:{uid}|{len(kind)}:{kind}|"
-        f"{'-' if within is None else f'{len(within)}:{within}'}|{len(task)}:{task}|{len(body_hash)}:{body_hash}"
-    )
-    return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    parts = ["event1", previous, uid, seq, round, kind, version, time_us, within, task, body_hash]
+    try:
+        text = orjson.dumps(parts)
+    except TypeError:  # a lone surrogate, which is no Unicode text and yet must have one hash
+        text = json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return "sha256:" + sha256(text).hexdigest()

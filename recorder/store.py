@@ -92,7 +92,7 @@ class Summary:
         fields: dict[str, Any] = {}
         for event in events:
             kind = event.kind
-            if not kind.startswith("r"):  # most events are of calls and changes
+            if kind[0] != "r":  # most events are of calls and changes
                 continue
             if kind == "round.finished":
                 fields["steps"] = event.round

@@ -119,7 +119,7 @@ def test_event_hashes_do_not_drift() -> None:
         task="0",
         body_hash="sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
     )
-    assert first == "sha256:5eabc9661d4a150d4a0c5e86bdd645c78fdcce2e806d6622ebbb22667adb9d0b"
+    assert first == "sha256:57ca41b4a0ca34b11dfb8448f888870c480aee034c5af18dcf4d6023075849b0"
     other = event_hash(
         "sha256:" + "0" * 64,
         uid="u",
@@ -132,7 +132,7 @@ def test_event_hashes_do_not_drift() -> None:
         task="0.1",
         body_hash="sha256:x",
     )
-    assert other == "sha256:754c4871cecd5d030e7c4d67cf64fd49f4746eefb70436de6be9dc2d57174d3e"
+    assert other == "sha256:45f0292bfe2e0b65789df0eaad9063ceb3c576237cc07ce2f63ddbb87d6f7638"
 
 
 def as_documented(tree: Any) -> str:
