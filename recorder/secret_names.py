@@ -36,7 +36,7 @@ _NEEDLES: Final = (
     *("token", "Token", "TOKEN"),
     *("assw", "assW", "ASSW", "assph", "ASSPH", "pwd", "Pwd", "PWD", "_pass", "_PASS", "Pass"),
     *("ecret", "ECRET"),
-    *("_key", "-key", "Key", "KEY", "pikey", "sskey", "atekey", "pi key", "pi Key", "PI key", "PI Key"),
+    *("_key", "-key", "Key", "KEY", "pikey", "sskey", "atekey", "pi key", "PI key", "PI Key"),
     *("auth", "Auth", "AUTH"),
     *("ookie", "OOKIE"),
     *("redential", "REDENTIAL", "creds"),

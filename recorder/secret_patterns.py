@@ -74,6 +74,9 @@ _BY_NEEDLE: Final = {
 }
 """Needles → the expression that stands at one of them, not behind a letter or digit; the group's name is the kind."""
 
+PEM_NEEDLE: Final = "----BEGIN"
+"""A dash less than there is: a needle that ends with a dash may take the first one."""
+
 URL_NEEDLES: Final = ("://", "/\\/", "/\\\\")
 """What is between scheme and password of a URL, also with its slashes escaped; only where there is an "@" too."""
 
@@ -86,7 +89,7 @@ _ANYWHERE: Final = {
     "Signature=": r"Signature=(?P<url_signature>[A-Za-z0-9%+/=_~-]{16,})",
     **dict.fromkeys(URL_NEEDLES, r""),
     ":AA": r"",
-    "-----BEGIN": r"",
+    PEM_NEEDLE: r"",
 }
 """Likewise, behind anything; those without an expression have a function below."""
 
@@ -198,13 +201,13 @@ class Looks:
         return None if secret is None or digits is None else Found("telegram-token", digits.start(), secret.end())
 
     def _private_key(self, start: int, floor: int) -> Found | None:
-        begin = _PEM.match(self._data, start)
+        begin = _PEM.match(self._data, start - 1) if start > floor else None
         if begin is None:
             return None
         body = _PEM_BODY.match(self._data, begin.end())
         end = _PEM_END.match(self._data, body.end()) if body is not None else None
         end = end or _PEM_CUT_OFF.match(self._data, begin.end())
-        return Found("private-key", start, end.end()) if end is not None else None
+        return Found("private-key", begin.start(), end.end()) if end is not None else None
 
 
 def check_of(number: int) -> Callable[[bytes, int], object]:
@@ -215,7 +218,7 @@ def check_of(number: int) -> Callable[[bytes, int], object]:
     if special is Looks._url:
         return _URL.match
     if special is Looks._private_key:
-        return _PEM.match
+        return lambda data, start: _PEM.match(data, start - 1) if start else None
     return lambda data, start: Looks(data).at(number, start)
 
 
@@ -225,7 +228,7 @@ _SPECIAL: Final = {
         URL_NEEDLES[0]: Looks._url,
         **dict.fromkeys(URL_NEEDLES[1:], Looks._escaped_url),
         ":AA": Looks._telegram,
-        "-----BEGIN": Looks._private_key,
+        PEM_NEEDLE: Looks._private_key,
     }.items()
 }
 

@@ -124,7 +124,7 @@ class Walk:
         self._unread: dict[tuple[int, int], None] = {}
         self._nodes: list[_Node] = [(holder, secret, -1, 0, "", -1)]
         root = holder[0]
-        if type(root) is dict or type(root) is list:
+        if isinstance(root, dict | list):
             self._nodes.append((root, secret, 0, 0, "", -1))
         else:
             self._child(0, 0, root, secret)
@@ -155,18 +155,18 @@ class Walk:
 
     def _visit(self, number: int) -> None:
         value = self._nodes[number][0]
-        if type(value) is list:
+        if isinstance(value, list):
             self._visit_list(number, value)
         elif "$type" not in value or not self._visit_tag(number, value):
             self._visit_dict(number, value)
 
     def _child(self, number: int, place: Place, value: Any, secret: str | None, role: Role = "") -> None:
         kind = type(value)
-        if kind is str:
+        if isinstance(value, str):
             new = self._rules.text(value) if secret is None else self._rules.leaf(secret, value)
             if new != value:
                 self._edit(number, place, new)
-        elif kind is dict or kind is list:
+        elif isinstance(value, dict | list):
             # In a container of its own a child is as clean as the container.
             if secret is None and not role and len(self._nodes[number][0]) > 1 and self._is_clean(value):
                 return
@@ -344,7 +344,7 @@ def _leaf_text(tag: dict[str, Any]) -> str:
 
 
 def _copy(value: Any, edits: dict[Place, Any], renames: dict[str, str]) -> Any:
-    out: Any = dict(value) if type(value) is dict else list(value)
+    out: Any = dict(value) if isinstance(value, dict) else list(value)
     for place, new in edits.items():
         out[place] = new
     if not renames:

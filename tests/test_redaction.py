@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agentreplay.recorder import secret_patterns
 from agentreplay.recorder.errors import UsageError
+from agentreplay.recorder.needles import Needles
 from agentreplay.recorder.redaction import (
     TOKEN,
     RedactionRules,
@@ -18,6 +20,7 @@ from agentreplay.recorder.redaction import (
     tokens_match,
     without_digests,
 )
+from agentreplay.recorder.secret_names import NEEDLES
 from agentreplay.recorder.values import dumps, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,6 +150,23 @@ def test_users_add_keys_and_patterns_and_allow_keys() -> None:
     assert redactor.is_clean(b'{"a":"nothing here","token":null}')
     for tree in ({"patientName": "Bob"}, {"пароль": "x"}, ["acme_1"]):
         assert not redactor.is_clean(dumps(tree))
+
+
+def test_keys_can_be_asked_about() -> None:
+    """What stands under them is secret, or not."""
+    assert [REDACTOR.secret_key(key) for key in ("DB_PASSWORD", "X-Auth-Token", "max_tokens", "token_count", "")] == [
+        *(True, True),
+        *(False, False, False),
+    ]
+
+
+def test_no_automaton_is_too_large_to_be_fast() -> None:
+    """With more than about 60 needles a search takes ten times as long."""
+    sizes = [len(numbers) for _, numbers in Needles((NEEDLES, secret_patterns.NEEDLES)).automata]
+
+    assert max(sizes) <= 56
+    assert sum(sizes) == len(NEEDLES) + len(secret_patterns.NEEDLES)
+    assert min(len(needle) for needle in (*NEEDLES, *secret_patterns.NEEDLES)) == 3
 
 
 def test_only_the_group_called_secret_is_replaced() -> None:

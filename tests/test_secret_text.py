@@ -126,6 +126,11 @@ def test_a_private_key_that_is_cut_off_is_replaced_too() -> None:
     assert "CCC" not in redact(text)
 
 
+def test_a_needle_does_not_hide_the_needle_behind_it() -> None:
+    """What looks like the beginning of one secret may touch the next."""
+    assert [kinds(f"{text}{LOOKS['private-key']}") for text in ("xai", "glpat", "sk", "xai-")] == [["private-key"]] * 4
+
+
 def test_a_private_key_may_be_escaped() -> None:
     """In a JSON text its line ends are written as escapes."""
     text = json.dumps(json.dumps({"pem": LOOKS["private-key"]}))
