@@ -112,7 +112,7 @@ class SecretText:
         return True
 
     def hits(self, data: bytes) -> list[tuple[int, int, int]]:
-        """Return the needles in a text, those in tokens left out."""
+        """Return the needles in a text, the harmless ones left out."""
         return [hit for hit in self._needles.find(data) if hit[0] >= _HARMLESS]
 
     def replace(self, data: bytes) -> bytes:
