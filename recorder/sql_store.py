@@ -33,6 +33,7 @@ BUSY_SECONDS: Final = 60
 """How long a writer waits for another process's transaction before it gives up."""
 
 PREFIX: Final = "sha256:"
+PREFIX_LENGTH: Final = len(PREFIX)
 MISSING: Final = "a message"
 """Stands for the content address of a message that the store has lost."""
 
@@ -43,6 +44,9 @@ PACK_LIMIT: Final = 256
 
 REMEMBERED: Final = 20_000
 """How many messages' ids are kept in memory, to save looking them up."""
+
+CHECKPOINT_PAGES: Final = 4_000
+"""SQLite: how many pages of write-ahead log (16 MB) are gathered before they are moved into the file."""
 
 MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
 """An end mark; see `migrations`."""
@@ -73,10 +77,10 @@ class _Statement:
         self.sql = str(compiled)
         self._names = tuple(names)
         self._order = compiled.positiontup and tuple(compiled.positiontup)
-        self._in_order = self._order == self._names
+        self.in_order = self._order == self._names
 
     def bind(self, values: tuple[Any, ...]) -> Any:
-        if self._in_order:
+        if self.in_order:
             return values
         named = dict(zip(self._names, values, strict=True))
         return named if self._order is None else [named[name] for name in self._order]
@@ -195,6 +199,7 @@ class SqlStore(EventStore):
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
+        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA synchronous={'FULL' if self._durability == 'full' else 'NORMAL'}")
 
     def _hold(self) -> Any:
@@ -268,7 +273,7 @@ class SqlStore(EventStore):
         if len(rows) == 1 and not (summary.fields or rows[0].conversations or rows[0].blobs):
             with self._lock:  # one statement is a transaction of its own
                 try:
-                    self._write_rows(self._connected().execute, number, expected_seq, rows)
+                    self._write_row(self._connected().execute, number, expected_seq, rows[0], None)
                 except self._driver_error as error:
                     self._explain(error)
             return
@@ -290,13 +295,36 @@ class SqlStore(EventStore):
     def _write_rows(
         self, execute: Callable[[str, Any], Any], number: int, expected_seq: int, rows: Sequence[StoredEvent]
     ) -> None:
-        bind, sql, first = self._append.bind, self._append.sql, number << SEQ_BITS
         for row in rows:
-            key, digest = first | row.seq, _digest(row.hash)
             conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
-            event_values = (key, row.round, row.kind, row.version, row.time, row.within, row.task, row.body)
-            if execute(sql, bind((*event_values, digest, conversations, key + 1, digest))).rowcount != 2:
-                raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
+            self._write_row(execute, number, expected_seq, row, conversations)
+
+    def _write_row(
+        self,
+        execute: Callable[[str, Any], Any],
+        number: int,
+        expected_seq: int,
+        row: StoredEvent,
+        conversations: str | None,
+    ) -> None:
+        key, digest = number << SEQ_BITS | row.seq, bytes.fromhex(row.hash[PREFIX_LENGTH:])
+        values = (
+            key,
+            row.round,
+            row.kind,
+            row.version,
+            row.time,
+            row.within,
+            row.task,
+            row.body,
+            digest,
+            conversations,
+            key + 1,
+            digest,
+        )
+        append = self._append
+        if execute(append.sql, values if append.in_order else append.bind(values)).rowcount != 2:
+            raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
 
     def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
         """Store the messages and blobs that are new; return the row's lists of message ids."""
