@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
-from agentreplay.recorder.event_codec import StoredEvent
-from agentreplay.recorder.events import ToolReturned, ToolReturnedData
+from agentreplay.recorder.event_codec import StoredEvent, encode_data
+from agentreplay.recorder.events import ModelReturnedData
 from agentreplay.recorder.redaction import RedactionRules
 from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import Head, RunInfo, Summary
 
 from .measuring import Row, duration, medians
 
+NOTHING = Summary()
+SOME_HASH = bytes(32)
 NO_HASH = "sha256:" + "00" * 32
 
 
-def result_of(size: int) -> dict[str, Any]:
-    """A tool's result of about `size` bytes of JSON: a record of some twenty values, and texts that were found."""
-    record = {
-        "id": "A-17",
-        "customer": {"id": "C-104", "name": "Acme GmbH", "tier": "gold"},
-        "items": [{"sku": "LAMP-2", "price": 95.5, "quantity": 1}, {"sku": "BULB-9", "price": 17.0, "quantity": 2}],
+def answer_of(size: int) -> dict[str, Any]:
+    """A model's answer of about `size` bytes of JSON: texts, a tool call, and the usage."""
+    answer: dict[str, Any] = {
+        "role": "assistant",
+        "content": [],
+        "tool_calls": [{"id": "call_1", "name": "lookup_order", "arguments": {"order_id": "A-17", "limit": 20}}],
         "usage": {"input_tokens": 812, "output_tokens": 64},
-        "shipped": True,
-        "refunded": None,
+        "stop_reason": "tool_use",
     }
-    missing = size - len(orjson.dumps(record))
+    missing = size - len(orjson.dumps(answer)) - 60
     sentence = "The parcel was left with a neighbour, who signed for it in the afternoon. "
-    text = (sentence * (missing // len(sentence) + 1))[: max(0, missing - 40)]
-    passages = [text[start : start + 2_000] for start in range(0, len(text), 2_000)]
-    return {**record, "found": [{"rank": rank, "text": passage} for rank, passage in enumerate(passages)]}
+    text = (sentence * (missing // len(sentence) + 1))[:missing]
+    texts = [text[start : start + 4_000] for start in range(0, len(text), 4_000)]
+    return {**answer, "content": [{"type": "text", "text": part} for part in texts]}
 
 
 class _Raw:
@@ -47,17 +48,17 @@ class _Raw:
         self.connection.execute("PRAGMA journal_mode=WAL")
         self.connection.execute("PRAGMA synchronous=NORMAL")
         self.connection.execute(
-            "CREATE TABLE event (key INTEGER PRIMARY KEY, round INTEGER, kind TEXT, version INTEGER, time TEXT, "
-            "within TEXT, task TEXT, body BLOB)"
+            "CREATE TABLE event (key INTEGER PRIMARY KEY, round INTEGER, kind TEXT, version INTEGER, time INTEGER, "
+            "within TEXT, task TEXT, body BLOB, body_hash BLOB, hash BLOB, conversations TEXT)"
         )
         self.body = body
         self.key = 0
 
     def __call__(self) -> None:
         self.key += 1
-        body = orjson.dumps({"call": "1.1", "result": self.body, "duration": 0.25})
-        row = (self.key, 1, "tool.returned", 1, datetime.now(UTC).isoformat(), None, "0", body)
-        self.connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        body = orjson.dumps({"call": "1.1", "response": self.body, "duration": 0.25})
+        row = (self.key, 1, "model.returned", 1, time.time_ns() // 1000, None, "0", body, None, SOME_HASH, None)
+        self.connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def visible(self) -> bool:
         """Whether another connection sees every row."""
@@ -88,9 +89,17 @@ class _Ours:
 
     def __call__(self) -> None:
         self.seq += 1
-        data = ToolReturnedData(call="1.1", result=self.body, duration=0.25)
-        event = ToolReturned(seq=self.seq, round=1, time=datetime.now(UTC), data=data)
-        self.store.append(self.run, self.seq - 1, [event])
+        data = ModelReturnedData(call="1.1", response=self.body, duration=0.25)
+        row = encode_data(
+            data,
+            self.store.redactor,
+            seq=self.seq,
+            round=1,
+            kind="model.returned",
+            version=1,
+            time=time.time_ns() // 1000,
+        )
+        self.store.append_rows(self.run, self.seq - 1, [row], NOTHING)
 
     def visible(self) -> bool:
         """Whether another connection sees every row."""
@@ -101,12 +110,12 @@ class _Ours:
 def rows() -> Iterator[Row]:
     """Measure at 1 KB and 20 KB."""
     for size, name in ((1_000, "1 KB"), (20_000, "20 KB")):
-        body = result_of(size)
+        body = answer_of(size)
         with tempfile.TemporaryDirectory() as folder:
             raw, ours, bare = _Raw(Path(folder), body), _Ours(Path(folder), body), _Ours(Path(folder), body, bare=True)
             arms: dict[str, Callable[[], object]] = {"raw": raw, "ours": ours, "bare": bare}
             visible = [arm.visible() for arm in (raw, ours, bare)]
-            times = medians(arms)
+            times = medians(arms, repeat=1_000)
             if not all([*visible, raw.visible(), ours.visible(), bare.visible()]):
                 raise AssertionError("appended rows are not visible to another connection")
             ours.store.close()

@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .hashes import content_address, event_hash
@@ -78,48 +78,54 @@ class StoredEvent:
         )
 
 
-_DEFAULTS: dict[type[Data], dict[str, Any]] = {}
 _REQUIRED: Final = object()
 _EMPTY: Final = object()
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The defaults of a kind's fields, and whether leaving them out takes more than a look at which are the same."""
+
+    defaults: dict[str, Any]
+    plain: bool
+
+    @classmethod
+    def of(cls, data: type[Data]) -> _Shape:
+        defaults = {
+            name: _REQUIRED if info.is_required() else _EMPTY if info.default_factory is not None else info.default
+            for name, info in data.model_fields.items()
+        }
+        parts = [part for info in data.model_fields.values() for part in (info.annotation, *get_args(info.annotation))]
+        nested = any(isinstance(part, type) and issubclass(part, Data) for part in parts)
+        return cls(defaults, plain=not nested and _EMPTY not in defaults.values())
+
+
+_SHAPES: dict[type[Data], _Shape] = {}
+
+
 def body_of(data: Data) -> dict[str, Any]:
     """The fields of `data` that differ from their defaults, extra fields included, in order of definition."""
-    cls = type(data)
-    defaults = _DEFAULTS.get(cls)
-    if defaults is None:
-        defaults = {
-            name: _EMPTY if info.default_factory is not None else info.default
-            for name, info in cls.model_fields.items()
-            if not info.is_required()
-        }
-        _DEFAULTS[cls] = defaults
-    body: dict[str, Any] = {}
-    for name, value in data.__dict__.items():
-        default = defaults.get(name, _REQUIRED)
-        if value is default or (default is _EMPTY and type(value) in (dict, list) and not value):
-            continue
-        body[name] = body_of(value) if isinstance(value, Data) else value
+    shape = _SHAPES.get(type(data))
+    if shape is None:
+        shape = _SHAPES[type(data)] = _Shape.of(type(data))
+    defaults = shape.defaults
+    body = {name: value for name, value in data.__dict__.items() if value is not defaults[name]}
+    if not shape.plain:
+        for name, value in [*body.items()]:
+            if isinstance(value, Data):
+                body[name] = body_of(value)
+            elif defaults[name] is _EMPTY and not value:
+                del body[name]
     if extra := data.__pydantic_extra__:
         body.update(extra)
     return body
 
 
 def encode_event(event: Event, redactor: Redactor) -> StoredEvent:
-    """Turn an event into what is stored, all but its place in the chain.
-
-    Values are frozen here: what the caller mutates afterwards does not reach the store. Values that cannot be stored
-    exactly are listed in the body under `lossy`, as JSON Pointers.
-    """
-    raw, stored, lossy = encode_bytes(body_of(event.data))
-    if lossy:
-        stored = {**stored, "lossy": list(lossy)}
-        raw = dumps(stored)
-    if not redactor.is_clean(raw):
-        redacted = redactor.redact(stored)
-        if redacted is not stored:
-            stored, raw = redacted, dumps(redacted)
-    row = StoredEvent(
+    """Turn an event into what is stored, all but its place in the chain; see `encode_data`."""
+    return encode_data(
+        event.data,
+        redactor,
         seq=event.seq,
         round=event.round,
         kind=event.kind,
@@ -127,9 +133,42 @@ def encode_event(event: Event, redactor: Redactor) -> StoredEvent:
         time=(event.time - EPOCH) // MICROSECOND,
         within=event.within,
         task=event.task,
-        body=raw,
     )
-    if event.kind == "model.called":
+
+
+def encode_data(
+    data: Data,
+    redactor: Redactor,
+    *,
+    seq: int,
+    round: int,
+    kind: str,
+    version: int,
+    time: int,
+    within: str | None = None,
+    task: str = "0",
+) -> StoredEvent:
+    """Turn an event's data and envelope into what is stored, all but its place in the chain.
+
+    Values are frozen here: what the caller mutates afterwards does not reach the store. Values that cannot be stored
+    exactly are listed in the body under `lossy`, as JSON Pointers.
+
+    Args:
+        data: validated.
+        redactor: the store's.
+        time: microseconds since 1970, UTC.
+        seq, round, kind, version, within, task: as in `Event`.
+    """
+    raw, stored, lossy = encode_bytes(body_of(data))
+    if lossy:
+        stored = {**stored, "lossy": list(lossy)}
+        raw = dumps(stored)
+    if not redactor.is_clean(raw):
+        redacted = redactor.redact(stored)
+        if redacted is not stored:
+            stored, raw = redacted, dumps(redacted)
+    row = StoredEvent(seq, round, kind, version, time, within, task, raw)
+    if kind == "model.called":
         stored = _move_conversations(stored, row)
     if len(raw) > BLOB_LIMIT:
         stored = _move_blobs(stored, row)

@@ -5,7 +5,7 @@ store holds and guards with a lock; reading goes through the engine's pool besid
 readers and the writer do not wait for each other). An append is one transaction: messages, blobs, rows, and last the
 head, whose `UPDATE … WHERE head_seq = expected` is the version check.
 
-Nothing is carried across `fork`: a child process finds another pid and connects anew.
+Nothing is carried across `fork`: a child process connects anew.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class SqlStore(EventStore):
         self.url = url
         self._durability = durability
         self._lock = threading.RLock()
-        self._pid = -1
+        self._forked = False
         self.closed = False
         self._inherited: list[Any] = []
         self._open()
@@ -158,12 +158,13 @@ class SqlStore(EventStore):
             sa.event.listen(self._engine, "connect", self._prepare)
             self._in_transaction(migrate)
             self._driver = self._hold()
+            self._cursor = self._driver.cursor()
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(
                 f"cannot open the store {self.url}: {_reason(error)}. "
                 "Is it an agentreplay store? Name another one with --store."
             ) from error
-        self._pid = os.getpid()
+        self._forked = False
         self._heads.clear()
         dialect = self._engine.dialect
         self._append = _append_statement(dialect)
@@ -219,16 +220,16 @@ class SqlStore(EventStore):
     def _connected(self) -> Any:
         if self.closed:
             raise StoreError(f"the store {self.url} was closed")
-        if self._pid != os.getpid():
+        if self._forked:
             self._open()
         return self._driver
 
     def _after_fork(self) -> None:
         """In a forked child: let go of the parent's connections without closing them, which would end its work."""
         self._lock = threading.RLock()
-        self._inherited.extend((self._fairy, self._driver, self._engine))
+        self._inherited.extend((self._cursor, self._driver, self._fairy, self._engine))
         self._engine.dispose(close=False)
-        self._pid = -1
+        self._forked = True
 
     def close(self) -> None:
         with self._lock:
@@ -270,12 +271,16 @@ class SqlStore(EventStore):
             raise StoreError(f"cannot write to the store {self.url}: {_reason(error)}") from error
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
-        if len(rows) == 1 and not (summary.fields or rows[0].conversations or rows[0].blobs):
+        row = rows[0]
+        if len(rows) == 1 and not (summary.fields or row.conversations or row.blobs):
             with self._lock:  # one statement is a transaction of its own
+                cursor = self._cursor if not (self._forked or self.closed) else self._connected().cursor()
                 try:
-                    self._write_row(self._connected().execute, number, expected_seq, rows[0], None)
+                    cursor.execute(self._append.sql, self._append_values(number, row, None))
                 except self._driver_error as error:
                     self._explain(error)
+                if cursor.rowcount != 2:
+                    raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
             return
         with _Transaction(self) as execute:
             self._write_rows(execute, number, expected_seq, rows)
@@ -297,16 +302,10 @@ class SqlStore(EventStore):
     ) -> None:
         for row in rows:
             conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
-            self._write_row(execute, number, expected_seq, row, conversations)
+            if execute(self._append.sql, self._append_values(number, row, conversations)).rowcount != 2:
+                raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
 
-    def _write_row(
-        self,
-        execute: Callable[[str, Any], Any],
-        number: int,
-        expected_seq: int,
-        row: StoredEvent,
-        conversations: str | None,
-    ) -> None:
+    def _append_values(self, number: int, row: StoredEvent, conversations: str | None) -> Any:
         key, digest = number << SEQ_BITS | row.seq, bytes.fromhex(row.hash[PREFIX_LENGTH:])
         values = (
             key,
@@ -322,9 +321,7 @@ class SqlStore(EventStore):
             key + 1,
             digest,
         )
-        append = self._append
-        if execute(append.sql, values if append.in_order else append.bind(values)).rowcount != 2:
-            raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
+        return values if self._append.in_order else self._append.bind(values)
 
     def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
         """Store the messages and blobs that are new; return the row's lists of message ids."""
