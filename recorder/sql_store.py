@@ -159,7 +159,7 @@ class SqlStore(EventStore):
             self._in_transaction(migrate)
             self._driver = self._hold()
             self._cursor = self._driver.cursor()
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, UnicodeError, TypeError) as error:  # the latter two from damaged files
             raise StoreError(
                 f"cannot open the store {self.url}: {_reason(error)}. "
                 "Is it an agentreplay store? Name another one with --store."
@@ -358,7 +358,7 @@ class SqlStore(EventStore):
         try:
             with self._engine.connect() as connection:
                 return connection.execute(clause).all()
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, UnicodeError) as error:
             raise CorruptLog(f"cannot read the store {self.url}: {_reason(error)}") from error
 
     def _read_head(self, number: int) -> Head:
@@ -369,12 +369,19 @@ class SqlStore(EventStore):
         first = number << SEQ_BITS
         last = first | (SEQ_MASK if until is None else until)
         key = first + after  # -1 gives the last possible key of the run before, which no event has
+        size = PAGE
         while True:
             clause = sa.select(event).where(event.c.key > key, event.c.key <= last, event.c.kind != "")
-            page = self._read(clause.order_by(event.c.key).limit(PAGE))
+            try:
+                page = self._read(clause.order_by(event.c.key).limit(size))
+            except CorruptLog:
+                if size == 1:
+                    raise
+                size = 1  # up to the row that cannot be read, the others can
+                continue
             for row in page:
                 yield self._stored(row)
-            if len(page) < PAGE:
+            if len(page) < size:
                 return
             key = page[-1].key
 
@@ -388,26 +395,27 @@ class SqlStore(EventStore):
             within=row.within,
             task=row.task,
             body=row.body,
-            body_hash=PREFIX + row.body_hash.hex() if row.body_hash else "",
-            hash=PREFIX + row.hash.hex(),
+            body_hash=_address(row.body_hash) if row.body_hash else "",
+            hash=_address(row.hash),
             conversations=self._addresses(row.conversations) if row.conversations else {},
         )
 
     def _addresses(self, text: str) -> dict[str, list[str]]:
         """Turn a row's runs of message ids into content addresses."""
-        runs = json.loads(text)
-        wanted = {n for ids in runs.values() for first, count in ids for n in range(first, first + count)}
+        try:
+            read = json.loads(text).items()
+            runs = {name: [range(first, first + count) for first, count in ids] for name, ids in read}
+        except (ValueError, TypeError, AttributeError):
+            return {"": []}  # it was changed: a reader misses its conversation, verifying names the event
+        wanted = {n for ids in runs.values() for some in ids for n in some}
         if len(self._message_addresses) > REMEMBERED:
             self._message_addresses.clear()
         missing = wanted - self._message_addresses.keys()
         for chunk in _chunks(sorted(missing)):
             for found in self._read(sa.select(message.c.id, message.c.hash).where(message.c.id.in_(chunk))):
-                self._message_addresses[found.id] = PREFIX + found.hash.hex()
+                self._message_addresses[found.id] = _address(found.hash)
         known = self._message_addresses
-        return {
-            name: [known.get(n, MISSING) for first, count in ids for n in range(first, first + count)]
-            for name, ids in runs.items()
-        }
+        return {name: [known.get(n, MISSING) for some in ids for n in some] for name, ids in runs.items()}
 
     def read_contents(self, addresses: Sequence[str]) -> Mapping[str, bytes]:
         contents: dict[str, bytes] = {}
@@ -478,14 +486,24 @@ def _ignoring(dialect: sa.Dialect, table: sa.Table) -> Any:
 
 
 def _digest(address: str) -> bytes:
-    return bytes.fromhex(address.removeprefix(PREFIX))
+    try:
+        return bytes.fromhex(address.removeprefix(PREFIX))
+    except (ValueError, TypeError, AttributeError):
+        raise CorruptLog(f"{address!r} is no content address") from None
+
+
+def _address(digest: Any) -> str:
+    """The content address or hash that a column holds; empty if it was changed into something else."""
+    return PREFIX + digest.hex() if type(digest) is bytes else ""
 
 
 def _unpacked(row: sa.Row[Any]) -> bytes:
-    try:
-        return bytes(zstandard.decompress(row.body)) if row.packed else bytes(row.body)
-    except (zstandard.ZstdError, TypeError):
+    if type(row.body) is not bytes:
         return b""  # what was changed is no longer what its address says; verifying names it
+    try:
+        return bytes(zstandard.decompress(row.body)) if row.packed else row.body
+    except (zstandard.ZstdError, MemoryError):  # also the size that it claims to have may have been changed
+        return b""
 
 
 def _runs(ids: Sequence[int]) -> list[list[int]]:

@@ -7,7 +7,7 @@ checked against their content addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +42,7 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
         try:
             row = next(rows, None)
         except AgentReplayError as error:
-            yield Problem(info.id, None, f"the log cannot be read past event {expected - 1}: {error}")
+            yield Problem(info.id, expected, f"the log cannot be read from here on: {error}")
             return
         if row is None:
             break
@@ -77,7 +77,7 @@ def _gap(expected: int, found: int) -> str:
 def _chained(row: StoredEvent, previous: str, uid: str) -> str | None:
     try:
         return row.chained(previous, uid)
-    except (TypeError, ValueError, UnicodeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         return None  # a field of the wrong type cannot have been written by us
 
 
@@ -92,19 +92,25 @@ def _owners(store: EventStore, info: RunInfo) -> list[tuple[int, str]]:
 
 def _contents(store: EventStore, info: RunInfo, row: StoredEvent, sound: set[str]) -> Iterator[Problem]:
     """Check the messages and blobs that a row refers to, but for those already found `sound`."""
-    if type(row.body) is not bytes or b'"$type"' not in row.body:
+    if type(row.body) is not bytes:
         return
+    if row.body_hash and content_address(row.body) != row.body_hash:
+        yield Problem(info.id, row.seq, f"{row.kind}: the body was changed: it has another hash than is kept beside it")
+    conversations: Mapping[str, str] = {}
+    blobs: list[str] = []
     try:
-        conversations, blobs = addresses_in(loads(row.body))
+        if b'"$type"' in row.body:
+            conversations, blobs = addresses_in(loads(row.body))
+        wanted = {*blobs, *(address for addresses in row.conversations.values() for address in addresses)}
+        missing = sorted(wanted - sound)
     except (ValueError, TypeError, KeyError):
         yield Problem(info.id, row.seq, f"{row.kind}: the stored body is not what agentreplay writes")
         return
-    for name, digest in conversations.items():
-        if digest_of(row.conversations.get(name, [])) != digest:
+    for name in row.conversations.keys() | conversations.keys():
+        if digest_of(row.conversations.get(name, [])) != conversations.get(name):
             yield Problem(info.id, row.seq, f"{row.kind}: the list of messages of `{name}` was changed")
-    wanted = {*blobs, *(address for addresses in row.conversations.values() for address in addresses)}
     try:
-        contents = store.read_contents(sorted(wanted - sound))
+        contents = store.read_contents(missing)
     except AgentReplayError as error:
         yield Problem(info.id, row.seq, f"{row.kind}: {error}")
         return
