@@ -94,11 +94,13 @@ def run(
             complain(f"{agent} recorded nothing: it ran no agent and opened no agentreplay.record")
         return 1
     if as_json:
+        if ran.error is not None:
+            click.echo(f"recorded as {ran.runs[-1].id}", err=True)
         print_json(row_of(ran.runs[-1], Names(ran.store)))
     else:
         from .render_runs import render_recorded
 
-        render_recorded(console(), ran.store, ran.runs)
+        render_recorded(console(), ran.store, ran.runs, error_shown=ran.error is not None)
     return 1 if ran.failed else 0
 
 

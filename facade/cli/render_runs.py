@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..recorder.events import ErrorInfo
 from ..recorder.store import EventStore, RunInfo
 from ..replay.readable import count, readable, visible
 from .hints import command
 from .output import one_line, write, write_commands, write_table
 from .runs import STATUS_STYLES, Names, how_long, step_to_look_at, when
+
+END: Final = 300
+"""Characters of a run's value or error that are shown when it ends."""
 
 
 def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total: int) -> None:
@@ -55,6 +60,12 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
         write(page, (f"The last {len(infos):,} of {total:,} runs.", "dim"))
 
 
+def error_text(error: ErrorInfo) -> str:
+    """An exception as a traceback's last line has it, without its module."""
+    name = error.type.rpartition(".")[2]
+    return f"{name}: {error.message}" if error.message else name
+
+
 def relation(info: RunInfo, names: Names) -> str:
     """Whose child or fork a run is: "child of run3"; empty for a run of its own."""
     if info.parent:
@@ -62,8 +73,15 @@ def relation(info: RunInfo, names: Names) -> str:
     return f"fork of {names.of(info.fork_of)}" if info.fork_of else ""
 
 
-def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo]) -> None:
-    """Write which runs were recorded, how they ended, and what to do next."""
+def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo], *, error_shown: bool) -> None:
+    """Write which runs were recorded, how they ended, and what to do next.
+
+    Args:
+        page: where to.
+        store: where they were recorded.
+        infos: the runs.
+        error_shown: what the last one failed with is on the screen already.
+    """
     for info in infos:
         rounds = count(info.steps, "round")
         write(
@@ -75,10 +93,12 @@ def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo]) 
             f"  {rounds}" + (f" in {how_long(info.duration)}" if info.duration is not None else ""),
         )
         end = next(iter(store.events(info, after=info.head_seq - 1)), None)
-        if end is not None and end.kind == "run.finished" and end.data.error is not None:
-            write(page, ("  " + one_line(f"{end.data.error.type}: {end.data.error.message}", 300), "red"))
-        elif end is not None and end.kind == "run.finished" and end.data.value is not None:
-            write(page, "  " + readable(end.data.value, 300))
+        if end is None or end.kind != "run.finished":
+            continue
+        if end.data.error is not None and not (error_shown and info is infos[-1]):
+            write(page, ("  " + one_line(error_text(end.data.error), END), "red"))
+        elif end.data.value is not None:
+            write(page, "  " + readable(end.data.value, END))
     render_next(page, store, infos[-1])
 
 

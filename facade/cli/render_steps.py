@@ -14,14 +14,14 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from ..recorder.events import ErrorInfo, Event
+from ..recorder.events import Event
 from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Change
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
 from .hints import command
 from .output import one_line, visible_lines, write
-from .render_runs import relation
+from .render_runs import error_text, relation
 from .runs import STATUS_STYLES, Names, how_long, when
 
 CHANGES: Final = 8
@@ -245,12 +245,6 @@ def note_lines(event: Event) -> list[Text]:
 def _fields(data: Any) -> Any:
     fields = {name: value for name, value in data if value is not None}
     return next(iter(fields.values())) if len(fields) == 1 else fields
-
-
-def error_text(error: ErrorInfo) -> str:
-    """An exception as a traceback's last line has it, without its module."""
-    name = error.type.rpartition(".")[2]
-    return f"{name}: {error.message}" if error.message else name
 
 
 def code_text(entry_point: str | None, code: dict[str, Any]) -> str:

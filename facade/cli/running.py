@@ -22,7 +22,7 @@ from ..recorder.locate import VARIABLE, open_store
 from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunInfo
 from .loading import load, required_arguments
-from .streams import harmless, streams_of_the_agent
+from .streams import complain, harmless, streams_of_the_agent
 
 STEP_ARGUMENTS: Final = 2
 
@@ -189,6 +189,9 @@ def _say_what_was_recorded(store: EventStore, before: int) -> None:
 
 def print_error(error: BaseException) -> None:
     """Print an exception of the agent to stderr as Python would, but without our own frames."""
+    if isinstance(error, AgentReplayError) and not _passes_through_user_code(error):
+        complain(str(error))
+        return
     summary = traceback.TracebackException.from_exception(error)
     _strip(summary, set())
     for line in "".join(summary.format()).rstrip("\n").split("\n"):

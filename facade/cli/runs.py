@@ -54,9 +54,8 @@ def step_meant(store: EventStore, info: RunInfo, step: int) -> int:
 
 
 def step_to_look_at(store: EventStore, info: RunInfo) -> int:
-    """The first step that changed the payload, else the first step; 0 if there is none."""
-    changed = (row.round for row in store.rows(info) if row.kind == "payload.changed" and row.round > 0)
-    return next(changed, min(info.steps, 1))
+    """The first step that changed the payload; 0 if none did."""
+    return next((row.round for row in store.rows(info) if row.kind == "payload.changed" and row.round > 0), 0)
 
 
 class Names:
