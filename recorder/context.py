@@ -6,221 +6,45 @@ adds. Everything that it does becomes an event of the round that runs.
 
 from __future__ import annotations
 
-import logging
-import os
-import random
-import sys
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
 
 from .copying import copy_value
 from .decisions import NextStep, PayloadChangeRequest
-from .errors import AgentReplayError, UsageError
+from .errors import UsageError
 from .events import (
+    Data,
     MediaPromotedData,
     MemoryWrittenData,
-    MessageAddedData,
-    MessagesReplacedData,
     PlanProposedData,
     ReportData,
     ScratchpadChangedData,
     SkillActivatedData,
     ValueReadData,
 )
+from .flow_logger import Diagnostics, FlowLogger
 from .frozen import freeze
+from .introspection import clean
+from .messages import Messages
 from .payload import build_request
+from .reads import RecordedRandom, call_site
 from .run_recorder import RunRecorder
+from .scope import Scope
+from .scratchpad import items_of, merge_scratchpad
+from .signals import Interrupted
+from .signals import Signal as Signal
+from .subagents import Parent, downstream_payload
+from .values import encode_bytes
 
 if TYPE_CHECKING:
     from .loop import Agent
 
 Value = TypeVar("Value")
-
-
-class Interrupted(BaseException):
-    """Unwinds a step that waits for a person's answer. Not an `Exception`, so that a step does not swallow it."""
-
-    def __init__(self, interrupt: str, name: str, reason: Any) -> None:
-        super().__init__(f"waiting for an answer to {name!r}")
-        self.interrupt = interrupt
-        self.name = name
-        self.reason = reason
-
-
-class Cancelled(AgentReplayError):
-    """The run was cancelled through its signal."""
-
-
-class Signal:
-    """Asks a run to stop. The loop looks at it between rounds; a step may look at it at any time."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.reason: Any = None
-
-    @property
-    def aborted(self) -> bool:
-        """Whether the run was asked to stop."""
-        return self._event.is_set()
-
-    def abort(self, reason: Any = None) -> None:
-        """Ask the run to stop. Safe from any thread; the first reason counts."""
-        if not self._event.is_set():
-            self.reason = reason
-            self._event.set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds; says whether the run was asked to stop."""
-        return self._event.wait(timeout)
-
-    def throw_if_aborted(self) -> None:
-        """Raise `Cancelled` if the run was asked to stop."""
-        if self.aborted:
-            raise Cancelled(f"the run was cancelled: {self.reason}" if self.reason else "the run was cancelled")
-
-
-class FlowLogger:
-    """A logger whose lines become `report` events, and go on to Python's `logging` as usual."""
-
-    def __init__(self, recorder: RunRecorder, name: str) -> None:
-        self._recorder = recorder
-        self._logger = logging.getLogger(name)
-        self.name = name
-
-    def log(self, level: int, message: str, *args: Any, **content: Any) -> None:
-        """Log `message % args` at a level of `logging`; keyword arguments are recorded with it."""
-        try:
-            text = message % args if args else message
-        except (TypeError, ValueError):
-            text = f"{message} {args}"
-        self._logger.log(level, "%s", text, stacklevel=3)
-        self._recorder.emit(
-            "report",
-            ReportData(
-                source="log", level=logging.getLevelName(level).lower(), message=str(text), content=content or None
-            ),
-        )
-
-    def debug(self, message: str, *args: Any, **content: Any) -> None:
-        """Log at level debug."""
-        self.log(logging.DEBUG, message, *args, **content)
-
-    def info(self, message: str, *args: Any, **content: Any) -> None:
-        """Log at level info."""
-        self.log(logging.INFO, message, *args, **content)
-
-    def warning(self, message: str, *args: Any, **content: Any) -> None:
-        """Log at level warning."""
-        self.log(logging.WARNING, message, *args, **content)
-
-    def error(self, message: str, *args: Any, **content: Any) -> None:
-        """Log at level error."""
-        self.log(logging.ERROR, message, *args, **content)
-
-
-class Diagnostics:
-    """The diagnostic context of the running round; what is noted becomes a `report` event."""
-
-    def __init__(self, recorder: RunRecorder) -> None:
-        self._recorder = recorder
-
-    @property
-    def run(self) -> str:
-        """The run's id in this store."""
-        return self._recorder.info.id
-
-    @property
-    def round(self) -> int:
-        """The round that runs, from 1."""
-        return self._recorder.round
-
-    def note(self, message: str, **content: Any) -> None:
-        """Record a note."""
-        self._recorder.emit("report", ReportData(source="diagnostics", message=message, content=content or None))
-
-
-class Messages(Sequence[Any]):
-    """The conversation of a run: read like a sequence, changed by `append` and `replace`.
-
-    Messages are copied when they are added and frozen when they are read.
-    """
-
-    def __init__(self, recorder: RunRecorder) -> None:
-        self._recorder = recorder
-        self._items: list[Any] = []
-
-    def append(self, message: Any) -> None:
-        """Add a message at the end."""
-        kept = copy_value(message)
-        self._recorder.emit("message.added", MessageAddedData(message=kept))
-        self._items.append(freeze(kept))
-
-    def replace(self, messages: Sequence[Any], start: int = 0, stop: int | None = None, why: str | None = None) -> None:
-        """Put `messages` in place of those from `start` up to `stop` (default: the end), as a compaction does."""
-        first, last, _ = slice(start, stop).indices(len(self._items))
-        last = max(first, last)
-        kept = [copy_value(message) for message in messages]
-        self._recorder.emit("messages.replaced", MessagesReplacedData(start=first, stop=last, messages=kept, why=why))
-        self._items[first:last] = [freeze(message) for message in kept]
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-
-    def __getitem__(self, index: int | slice) -> Any:
-        return self._items[index]
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
-
-    def __repr__(self) -> str:
-        return f"<{len(self._items)} messages>"
-
-
-class RecordedRandom(random.Random):
-    """A random generator, seeded by the system, whose every draw is a `value.read` event."""
-
-    def __init__(self, context: Context) -> None:
-        self._context: Context | None = None  # what seeds it is no draw
-        super().__init__()
-        self._context = context
-
-    def random(self) -> float:
-        """The next float in [0, 1)."""
-        return self._read(super().random)
-
-    def getrandbits(self, k: int, /) -> int:
-        """An int of `k` random bits."""
-        return self._read(lambda: super(RecordedRandom, self).getrandbits(k))
-
-    def _read(self, draw: Callable[[], Value]) -> Value:
-        return draw() if self._context is None else self._context._record_read("random", draw())
-
-    def __reduce__(self) -> NoReturn:
-        raise UsageError("context.random belongs to its run; keep the numbers it gives, not the generator")
-
-
-_OWN_FOLDER: Final = os.path.dirname(os.path.abspath(__file__))
-
-
-def call_site() -> str | None:
-    """The place of the nearest frame that is the user's own, as "file.py:line"."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith((_OWN_FOLDER, "<")) and os.path.basename(path) != "random.py":
-            return f"{os.path.basename(path)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
-    return None
 
 
 class Context:
@@ -255,7 +79,7 @@ class Context:
         self.messages = Messages(recorder)
         self.input = freeze(copy_value(input))
         self.params: Mapping[str, Any] = freeze(copy_value(dict(params or {})))
-        self.random = RecordedRandom(self)
+        self.random = RecordedRandom(lambda drawn: self._record_read("random", drawn))
         self._scratchpad: dict[str, Any] = {}
         self._sub_logger: FlowLogger | None = None
         self._sub_logger_round = -1
@@ -274,16 +98,15 @@ class Context:
 
     def report(self, update: Any) -> None:
         """Record an update on the step's progress: a text, or any value."""
-        if isinstance(update, str):
-            self._recorder.emit("report", ReportData(message=update))
-        else:
-            self._recorder.emit("report", ReportData(content=update))
+        data = ReportData(message=clean(update)) if isinstance(update, str) else ReportData(content=update)
+        self._recorder.emit("report", data)
 
     def create_sub_flow_logger(self) -> FlowLogger:
         """A logger for a part of the step; calls within one round give the same one."""
-        if self._sub_logger is None or self._sub_logger_round != self.round:
-            self._sub_logger = FlowLogger(self._recorder, f"{self.logger.name}.round{self.round}")
-            self._sub_logger_round = self.round
+        round = self._recorder.round
+        if self._sub_logger is None or self._sub_logger_round != round:
+            self._sub_logger = FlowLogger(self._recorder, f"{self.logger.name}.round{round}")
+            self._sub_logger_round = round
         return self._sub_logger
 
     def event(self, name: str, **data: Any) -> None:
@@ -295,11 +118,11 @@ class Context:
     @property
     def payload(self) -> Any:
         """The working state, read only: mutators raise and name `change`."""
-        return self._recorder.payload.view()
+        return self._recorder.view()
 
     def change(
         self,
-        request: PayloadChangeRequest | Mapping[str, Any] | None = None,
+        request: Any = None,
         *,
         new: Any = None,
         update: Any = None,
@@ -312,9 +135,11 @@ class Context:
     ) -> Any:
         """Change the payload, and record what was asked and what came of it.
 
-        Give one form: `new`, `update`, `replace` and `remove` together are a change request by MemberJunction's rules,
-        as is `request` in its JSON form; `patch` is a JSON Patch (RFC 6902), `merge` a merge patch (RFC 7396), and
-        `payload` the whole new payload, recorded as its difference.
+        Give one form: `new`, `update`, `replace` and `remove` together are a change request by MemberJunction's rules;
+        `patch` is a JSON Patch (RFC 6902), `merge` a merge patch (RFC 7396), `payload` the whole new payload, recorded
+        as its difference; `request` is what a model asked for: a `PayloadChangeRequest`, or a request in the form that
+        the run's applier takes. What a MemberJunction request asks for and the payload does not have afterwards is
+        warned of, in the record and through `logging`.
 
         Args:
             reason: why, for whoever reads the run later.
@@ -339,13 +164,13 @@ class Context:
         elif merge is not None:
             recorder.change(merge, applier="merge-patch", reason=reason)
         elif payload is not ...:
-            recorder.change_whole(payload, reason=reason)
+            recorder.change_whole(lambda _: payload, options=recorder.applier_options, reason=reason)
         elif sections:
-            asked = build_request(new, update, replace, remove)
-            recorder.change(asked, applier="memberjunction", reason=reason, expect_leaves=True)
+            recorder.change(build_request(new, update, replace, remove), applier="memberjunction", reason=reason)
+        elif isinstance(request, PayloadChangeRequest):
+            recorder.change(request.document(), applier="memberjunction", reason=reason)
         else:
-            asked = request.document() if isinstance(request, PayloadChangeRequest) else request
-            recorder.change(asked, reason=reason)
+            recorder.change(request, reason=reason)
         return self.payload
 
     # -- decisions -----------------------------------------------------------------------------------
@@ -362,30 +187,42 @@ class Context:
 
         Returns:
             The decision.
+
+        Raises:
+            UsageError: it is none.
+            ChangeRefused: the change of the payload cannot be applied; the payload stays as it is.
         """
-        step = decision if isinstance(decision, NextStep) else NextStep(**{**(decision or {}), **fields})
-        document = step.document()
-        recorder = self._recorder
+        given = decision.document() if isinstance(decision, NextStep) else dict(decision or {})
+        try:
+            step = decision if isinstance(decision, NextStep) and not fields else NextStep(**{**given, **fields})
+        except (ValidationError, TypeError) as error:
+            raise UsageError(f"this is no decision, which needs a `step` and fields named by texts: {error}") from error
+        document, recorder = step.document(), self._recorder
         recorder.decide(document, raw)
-        if step.change_request is not None:
-            request = step.change_request
+        if (request := step.change_request) is not None:
             reason = request.get("reasoning") if isinstance(request, dict) else None
-            recorder.change(
-                request, source=recorder.asked_by_model(), reason=reason if isinstance(reason, str) else None
-            )
+            source = recorder.asked_by_model()
+            recorder.change(request, source=source, reason=reason if isinstance(reason, str) else None)
         if document.get("scratchpad") is not None:
-            change = copy_value(document["scratchpad"])
-            self._scratchpad = merge_scratchpad(self._scratchpad, change)
-            recorder.emit("scratchpad.changed", ScratchpadChangedData(change=change, scratchpad=self._scratchpad))
-        for write in _items(document.get("memoryWrites")):
+            recorder.emit("scratchpad.changed", lambda: self._note(copy_value(document["scratchpad"])))
+        for write in items_of(document.get("memoryWrites")):
             recorder.emit("memory.written", MemoryWrittenData(write=write))
-        for skill in _items(document.get("skillActivations")):
+        for skill in items_of(document.get("skillActivations")):
             recorder.emit("skill.activated", SkillActivatedData(skill=skill))
         if document.get("planDetails") is not None:
             recorder.emit("plan.proposed", PlanProposedData(plan=document["planDetails"]))
-        for media in _items(document.get("promoteMediaOutputs")):
+        for media in items_of(document.get("promoteMediaOutputs")):
             recorder.emit("media.promoted", MediaPromotedData(media=media))
         return step
+
+    def _note(self, change: Any) -> Data:
+        self._scratchpad = merge_scratchpad(self._scratchpad, change)
+        return ScratchpadChangedData(change=change, scratchpad=self._scratchpad)
+
+    def has_decided(self, decision: NextStep) -> bool:
+        """Whether the round's decision so far is this one, so that it need not be carried out once more."""
+        decided = self._recorder.decided
+        return decided is not None and encode_bytes(decided)[0] == encode_bytes(decision.document())[0]
 
     @property
     def scratchpad(self) -> Mapping[str, Any]:
@@ -410,7 +247,7 @@ class Context:
         return self._record_read(name, fn())
 
     def _record_read(self, source: str, value: Value) -> Value:
-        self._recorder.emit("value.read", ValueReadData(source=source, site=call_site(), value=value))
+        self._recorder.emit("value.read", ValueReadData(source=clean(source), site=call_site(), value=value))
         return value
 
     # -- people and other agents ---------------------------------------------------------------------
@@ -422,7 +259,8 @@ class Context:
             name: what is asked, for programs.
             reason: what is asked, for people; any value.
         """
-        raise Interrupted(self._recorder.raise_interrupt(name, reason), name, reason)
+        recorder = self._recorder
+        raise Interrupted(recorder.info.uid, recorder.raise_interrupt(name, reason), name, reason)
 
     def run_agent(
         self,
@@ -448,34 +286,11 @@ class Context:
             name: how the child is called in this run; by default the agent's name.
 
         Returns:
-            Its AgentResult; in a running event loop, an awaitable of it. A child that fails raises what it raised.
+            Its AgentResult; in a running event loop, an awaitable of it. A child that fails raises what it raised. One
+            that waits for a person gives a result with stop reason "interrupt", and its payload is not brought back.
         """
-        from .subagents import start_child  # the loop imports this module
-
-        child = start_child(self._recorder, agent, payload, downstream, upstream, scope, name)
-        return child.run(input=input, params=params)
-
-
-def merge_scratchpad(scratchpad: Mapping[str, Any], change: Any) -> dict[str, Any]:
-    """Apply a decision's scratchpad part: notes are replaced; tasks are upserted and removed by id."""
-    if not isinstance(change, dict):
-        return {**scratchpad, "notes": change}
-    merged = {**scratchpad, **{key: value for key, value in change.items() if key != "taskList"}}
-    tasks = change.get("taskList")
-    if isinstance(tasks, list):
-        merged["taskList"] = tasks
-    elif isinstance(tasks, dict):
-        known = {task.get("id"): task for task in scratchpad.get("taskList", []) if isinstance(task, dict)}
-        for task in _items(tasks.get("upsert")):
-            if isinstance(task, dict):
-                known[task.get("id")] = {**known.get(task.get("id"), {}), **task}
-        for gone in _items(tasks.get("remove")):
-            known.pop(gone.get("id") if isinstance(gone, dict) else gone, None)
-        merged["taskList"] = list(known.values())
-    return merged
-
-
-def _items(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+        recorder = self._recorder
+        if payload is ...:
+            payload = downstream_payload(recorder, downstream, scope)
+        parent = Parent(recorder.here() or Scope(recorder), name or agent.name, upstream, scope)
+        return agent.run_within(parent, payload, input=input, params=params)

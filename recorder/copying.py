@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from .frozen import FrozenDict, FrozenList
+from .values import encode_bytes, has_tags, loads
 
 _IMMUTABLE = frozenset((str, int, float, bool, bytes, complex, type(None)))
 
@@ -15,14 +16,23 @@ def copy_value(value: Any) -> Any:
 
     Frozen containers come out as plain ones.
     """
-    cls = type(value)
-    if cls in _IMMUTABLE:
+    if type(value) in _IMMUTABLE:
         return value
+    stored = loads(encode_bytes(value)[0])
+    if not has_tags(stored):
+        return stored  # it was plain JSON, which reading back copies fastest
     try:
-        if cls is dict or cls is FrozenDict:
-            return {key: copy_value(item) for key, item in value.items()}
-        if cls is list or cls is FrozenList:
-            return [copy_value(item) for item in value]
+        return _copied(value)
+    except RecursionError:  # what cannot be copied is in a cycle, or very deep
+        return value
+
+
+def _copied(value: Any) -> Any:
+    try:
         return copy.deepcopy(value)
-    except Exception:  # a user's type may raise anything from its copy hooks, and data may be its own child
+    except Exception:  # a user's type may raise anything from its hooks; then its neighbours at least are copied
+        if type(value) is dict or type(value) is FrozenDict:
+            return {key: _copied(item) for key, item in value.items()}
+        if type(value) is list or type(value) is FrozenList:
+            return [_copied(item) for item in value]
         return value

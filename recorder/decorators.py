@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from .effects import CallKind, Effect, check_safety, effect_of, wrap_effect
+from .calls import Effect, check_safety
+from .effects import effect_of, wrap_effect
+from .environment import name_of
 from .errors import UsageError
+from .events import CallKind
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -56,8 +59,7 @@ def tool(
         raise UsageError('compensate= goes with safety="compensable"')
 
     def decorate(fn: Function) -> Function:
-        effect = Effect("tool", name or _name_of(fn), checked, None, returns, raises, compensate)
-        return wrap_effect(fn, effect)
+        return _effect(fn, "tool", name, safety=checked, returns=returns, raises=raises, compensate=compensate)
 
     return decorate if fn is None else decorate(fn)
 
@@ -97,7 +99,7 @@ def model(
     """
 
     def decorate(fn: Function) -> Function:
-        return wrap_effect(fn, Effect("model", name or _name_of(fn), None, model, returns, raises))
+        return _effect(fn, "model", name, model=model, returns=returns, raises=raises)
 
     return decorate if fn is None else decorate(fn)
 
@@ -127,13 +129,14 @@ def wrap(
     """
     if kind not in ("model", "tool"):
         raise UsageError(f'kind is "model" or "tool", not "{kind}"')
-    if not callable(fn):
-        raise UsageError(f"a {type(fn).__name__} cannot be called, so it cannot be wrapped")
     known = effect_of(fn)
     if known is not None and known.kind == kind:
         return fn
-    return wrap_effect(fn, Effect(kind, name or _name_of(fn), check_safety(safety), model, returns, raises))
+    return _effect(fn, kind, name, safety=check_safety(safety), model=model, returns=returns, raises=raises)
 
 
-def _name_of(fn: Any) -> str:
-    return getattr(fn, "__name__", None) or type(fn).__name__
+def _effect(fn: Function, kind: CallKind, name: str | None, **known: Any) -> Function:
+    made_of: object = fn
+    if not callable(made_of) and not isinstance(made_of, classmethod):
+        raise UsageError(f"a {type(fn).__name__} cannot be called, so it cannot be made a {kind}")
+    return wrap_effect(fn, Effect(kind, name or name_of(fn), **known))

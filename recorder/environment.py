@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import platform
 import socket
 import subprocess
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+from .introspection import isinstance_of
 
 
 @functools.lru_cache(maxsize=8)
@@ -34,19 +40,54 @@ def code_version(folder: str) -> dict[str, Any]:
     return {"commit": commit, "dirty": any(not line.startswith("#") for line in lines)}
 
 
+def code_of(fn: Any) -> CodeType | None:
+    """The code that a callable runs, decorators and `functools.partial` set aside; None where there is none to see."""
+    target = inspect.unwrap(fn)
+    while isinstance(target, functools.partial):
+        target = inspect.unwrap(target.func)
+    code = getattr(target, "__code__", None) or getattr(type(target).__call__, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def name_of(fn: Any) -> str:
+    """The name of a callable."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    name = getattr(fn, "__name__", None)
+    return name if isinstance(name, str) else type(fn).__name__
+
+
+def code_name(code: CodeType | None) -> str | None:
+    """The name of some code, "path/agent.py:name"; the path relative to the working folder where it is below it."""
+    if code is None:
+        return None
+    with suppress(OSError):  # the working folder may be gone
+        return f"{code.co_filename.removeprefix(os.getcwd() + os.sep)}:{code.co_qualname}"
+    return f"{code.co_filename}:{code.co_qualname}"
+
+
+def folder_of(code: CodeType | None) -> str:
+    """The folder of some code's file; the working folder where there is none, as in a notebook."""
+    folder = "" if code is None else os.path.dirname(code.co_filename)
+    return folder if os.path.isabs(folder) and os.path.isdir(folder) else os.curdir
+
+
+_module_dict: Final[Callable[[ModuleType], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__
+
+
 def python_versions() -> dict[str, Any]:
     """The Python that runs, and the versions of the imported packages that tell one."""
     packages = {}
-    for name, module in sorted(sys.modules.items()):
-        if "." in name or name in sys.stdlib_module_names:
-            continue
-        version = getattr(module, "__dict__", {}).get("__version__")
-        if isinstance(version, str):
-            packages[name] = version
+    for name, module in list(sys.modules.items()):
+        # Some modules import more when they are asked for anything: their own dict is looked at.
+        if "." not in name and name not in sys.stdlib_module_names and isinstance_of(module, ModuleType):
+            version = _module_dict(module).get("__version__")
+            if type(version) is str:
+                packages[name] = version
     return {
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
-        "packages": packages,
+        "packages": dict(sorted(packages.items())),
     }
 
 

@@ -1,35 +1,44 @@
 """The payload of a run while it is recorded: what the agent sees, and what the record says of it.
 
-There are two trees. The *live* tree holds the agent's own values. The *shadow* is what a reader of the log will fold:
-the same requests, encoded and redacted, applied to the encoded and redacted start. While everything is plain and
-nothing is secret they are one tree, and a change costs its path. Where they are two, the outcomes are compared, and a
-difference (a merge into a dict with keys that are no strings, a `test` on a secret) becomes an explicit correction
-in the event. So "the state equals what the agent saw" holds by construction, modulo redaction.
+There are two trees. The *work* tree holds the agent's values (`leaves`). The *shadow* is what a reader of the log will
+fold: the same requests, encoded and redacted, applied to the encoded and redacted start. While everything is plain and
+nothing is secret they are one tree, and a change costs its path. Where they are two, every change is applied to both
+and the outcomes are compared; a difference (a `test` on a secret, a merge that a redacted text decides otherwise)
+becomes an explicit correction in the event. So "the state equals what the agent saw" holds by construction, modulo
+redaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from .copying import copy_value
-from .frozen import freeze
+from .errors import AgentReplayError
+from .frozen import Freezer
 from .hashes import SubtreeCache, comparison_hash, same
-from .payload import ChangeResult, apply_change, difference
+from .leaves import LeafMap, live_of, stored_of, take
+from .payload import ChangeResult, apply_change, difference, missing_leaves
+from .payload.trees import pointer
 from .redaction import Redactor
-from .values import encode_bytes, is_plain, loads
+from .values import already_stored, dumps, encode
+
+_DECISIVE: Final = ("allowed_paths", "ignore_stray_keys")
+"""The options that decide what a change does; the others decide what is said about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """One change of the payload, ready to be recorded.
+    """One change of the payload, its values as they are to be recorded.
 
     Attributes:
-        request: as sent, in stored form.
+        request: as sent.
         applied_request: as applied after correction, or None when that is `request`.
-        outcome: what the applier said of the live payload.
+        outcome: what the applier said: counts, warnings, blocked operations.
+        hash_before, hash_after: of the payload.
         correction: JSON Patch from what a reader folds to what the agent has, or None when they agree.
+        lacking: what the request asked for and the payload does not have, as JSON Pointers into its sections; for
+            the applier "memberjunction".
     """
 
     request: Any
@@ -37,11 +46,12 @@ class RecordedChange:
     outcome: ChangeResult
     hash_before: str
     hash_after: str
-    correction: list[dict[str, Any]] | None = field(default=None)
+    correction: list[dict[str, Any]] | None
+    lacking: list[str]
 
 
 class LivePayload:
-    """The payload of one run.
+    """The payload of one run. Not to be used by two threads at once.
 
     Args:
         start: the starting payload; copied, so that later mutation of it changes nothing.
@@ -51,8 +61,11 @@ class LivePayload:
     def __init__(self, start: Any, redactor: Redactor) -> None:
         self._redactor = redactor
         self._hashes = SubtreeCache()
-        self._views = SubtreeCache()
-        self._live, self._shadow = self._take(start)
+        self._stored = LeafMap(stored_of)
+        self._lives = LeafMap(live_of)
+        self._freezer = Freezer()
+        self._work, stored = take(start)
+        self._shadow = self._redacted(stored, self._work)
         self._hash = comparison_hash(self._shadow, self._hashes)
 
     @property
@@ -62,83 +75,105 @@ class LivePayload:
 
     @property
     def stored(self) -> Any:
-        """What a reader folds: stored form, redacted. Shared; not to be mutated."""
-        return self._shadow
+        """What a reader folds, as a value to record."""
+        return already_stored(self._shadow)
 
     @property
     def live(self) -> Any:
         """The agent's own values in plain containers. Shared; not to be mutated."""
-        return self._live
+        return self._work if self.plain else self._lives(self._work)
 
     @property
     def plain(self) -> bool:
         """Whether the agent's values are what is stored: plain JSON without a secret."""
-        return self._live is self._shadow
+        return self._work is self._shadow
 
     def view(self) -> Any:
         """The live payload, frozen: containers whose mutators raise. Unchanged parts are the same objects as before."""
-        return freeze(self._live, self._views)
+        return self._freezer.freeze(self.live)
 
     def change(self, request: Any, applier: str, options: Mapping[str, Any]) -> RecordedChange:
-        """Apply a request to both trees.
+        """Apply a request.
 
         Raises:
             ChangeRefused: the applier cannot apply it; nothing changed.
         """
-        before = self._hash
-        live_request, stored_request = self._take(request)
-        outcome = apply_change(self._live, live_request, applier, **options)
-        applied = outcome.applied_request
-        correction: list[dict[str, Any]] | None = None
-        if self.plain and live_request is stored_request:
-            shadow = outcome.result
-            stored_applied = applied
-        else:
-            folded = apply_change(self._shadow, stored_request, applier, **{**options, "analyze": False})
-            shadow, stored_applied = folded.result, folded.applied_request
-            wanted = self._stored_form(outcome.result)
-            if not same(shadow, wanted):
-                correction = difference(shadow, wanted)
-                shadow = wanted
-        self._live, self._shadow = outcome.result, shadow
-        self._hash = comparison_hash(shadow, self._hashes)
-        return RecordedChange(
-            request=stored_request,
-            applied_request=None if applied is live_request else stored_applied,
-            outcome=outcome,
-            hash_before=before,
-            hash_after=self._hash,
-            correction=correction,
-        )
+        return self._apply(*take(request), applier, options)
+
+    def become(self, payload: Any, options: Mapping[str, Any]) -> RecordedChange:
+        """Become another payload; the request is the JSON Patch that says the difference."""
+        return self._apply_patch(difference(self._work, take(payload).tree), options)
 
     def changed_in_place(self) -> RecordedChange | None:
         """Find what the agent changed without asking: objects in the payload that it mutated.
 
         Containers are frozen, so only values that are no plain JSON can be; a payload without them costs nothing here.
         """
-        if self.plain:
+        if self.plain or self._stored(self._work) is self._work:
             return None
-        wanted = self._stored_form(self._live)
-        if same(self._shadow, wanted):
-            return None
-        before, patch = self._hash, difference(self._shadow, wanted)
-        outcome = apply_change(self._shadow, patch, "json-patch")
-        self._shadow = wanted
-        self._hash = comparison_hash(wanted, self._hashes)
-        return RecordedChange(patch, None, outcome, before, self._hash)
+        renewed = [(path, leaf.renewed()) for path, leaf in self._stored.leaves(self._work)]
+        patch = [{"op": "replace", "path": pointer(path), "value": leaf} for path, leaf in renewed if leaf is not None]
+        return self._apply_patch(patch, {}) if patch else None
 
-    def _take(self, value: Any) -> tuple[Any, Any]:
-        """A copy of a value as the agent has it, and as it is stored; one object where those are the same."""
-        raw, stored, _ = encode_bytes(value)
-        plain = is_plain(value) and self._redactor.is_clean(raw)
-        frozen = loads(raw)
-        if plain:
-            return frozen, frozen
-        redacted = self._redactor.redact(frozen)
-        if redacted is frozen and is_plain(value):
-            return frozen, frozen
-        return copy_value(value), redacted
+    def _apply_patch(self, patch: list[dict[str, Any]], options: Mapping[str, Any]) -> RecordedChange:
+        return self._apply(patch, LeafMap(stored_of)(patch), "json-patch", options)
 
-    def _stored_form(self, live: Any) -> Any:
-        raw, _, _ = encode_bytes(live)
-        return self._redactor.redact(loads(raw))
+    def _apply(self, request: Any, stored: Any, applier: str, options: Mapping[str, Any]) -> RecordedChange:
+        """Apply a request, which is given as a work tree and in stored form, to both trees."""
+        before = self._hash
+        outcome = apply_change(self._work, request, applier, **options)
+        stored = self._redacted(stored, request)
+        decisive = {name: options[name] for name in _DECISIVE if name in options} | {"analyze": False}
+        refused = False
+        if self.plain and stored is request:
+            wanted, applied, blocked = outcome.result, outcome.applied_request, outcome.blocked_operations
+            folded = wanted
+        else:
+            wanted = self._redacted(self._stored(outcome.result), outcome.result)
+            try:
+                said = apply_change(self._shadow, stored, applier, **decisive)
+                applied, blocked, folded = said.applied_request, said.blocked_operations, said.result
+            except AgentReplayError:  # a secret decided it; a reader then goes by the correction alone
+                refused, applied, blocked, folded = True, stored, [], self._shadow
+        if applied is not stored:
+            folded = apply_change(self._shadow, applied, applier, **decisive).result
+        correction: list[dict[str, Any]] | None = None
+        if refused or not same(folded, wanted):
+            correction = self._correction(folded, wanted)
+            shadow = apply_change(folded, correction, "json-patch").result
+        else:
+            shadow = wanted if wanted is outcome.result else folded
+        lacking = missing_leaves(outcome.applied_request, outcome.result) if applier == "memberjunction" else []
+        self._work, self._shadow = outcome.result, shadow
+        self._hash = comparison_hash(shadow, self._hashes)
+        return RecordedChange(
+            request=already_stored(stored),
+            applied_request=None if applied is stored else already_stored(applied),
+            outcome=replace(outcome, blocked_operations=[_recorded(entry) for entry in blocked]),
+            hash_before=before,
+            hash_after=self._hash,
+            correction=correction and [_recorded(operation) for operation in correction],
+            lacking=lacking,
+        )
+
+    def _redacted(self, stored: Any, work: Any) -> Any:
+        """What is recorded of a work tree, given its stored form; the work tree itself if that is it."""
+        try:
+            raw = dumps(stored)
+        except TypeError:  # nested more deeply than JSON is written in one piece
+            stored = encode(LeafMap(live_of)(work)).stored
+            raw = dumps(stored)
+        return stored if self._redactor.is_clean(raw) else self._redactor.redact(stored)
+
+    def _correction(self, folded: Any, wanted: Any) -> list[dict[str, Any]]:
+        """The patch from one redacted tree to another, such that redacting the patch changes nothing in it."""
+        patch = difference(folded, wanted)
+        redacted: object = self._redactor.redact(patch)
+        if redacted is patch:
+            return patch
+        # Beside the names in its path a value can look more secret than where it stands. As a whole it does not.
+        return [{"op": "replace", "path": "", "value": wanted}]
+
+
+def _recorded(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: already_stored(value) for name, value in entry.items()}

@@ -11,6 +11,7 @@ import os
 import threading
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, unquote
 
 from .errors import StoreError
 from .memory_store import MemoryStore
@@ -19,32 +20,71 @@ from .store import EventStore
 FOLDER: Final = ".agentreplay"
 FILE: Final = "store.db"
 VARIABLE: Final = "AGENTREPLAY_STORE"
+MEMORY: Final = "memory:"
 
-_opened: dict[str, EventStore] = {}
+_SQLITE: Final = "sqlite:///"
+
+_opened: dict[str, tuple[EventStore, tuple[int, int] | None]] = {}
+"""The open stores by URL, each with what tells its file from another one that is put in its place."""
+
 _lock = threading.Lock()
 
 
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)  # the thread that held it is not there
+
+
 def find_store(url: str | os.PathLike[str] | None = None) -> str:
-    """The URL of the store that is meant; see the module's first lines. Creates nothing."""
-    named = os.fspath(url) if url is not None else os.environ.get(VARIABLE) or None
-    if named is not None:
-        return _as_url(named)
-    here = Path.cwd()
+    """The URL of the store that is meant; see the module's first lines. Creates nothing.
+
+    Raises:
+        StoreError: the working folder is gone.
+    """
+    named = os.fspath(url) if url is not None else os.environ.get(VARIABLE)
+    try:
+        here = Path.cwd()
+    except OSError as error:
+        raise StoreError(f"cannot look for a store: the working folder is gone ({error.strerror})") from error
+    if named:
+        return _as_url(named, here)
     for folder in (here, *here.parents):
-        if (folder / FOLDER / FILE).is_file():
+        # Where a folder may not be looked into, there is no store for us.
+        if os.path.isfile(folder / FOLDER / FILE):
             return _sqlite(folder / FOLDER / FILE)
     return _sqlite(here / FOLDER / FILE)
 
 
-def _as_url(named: str) -> str:
-    if named == "memory:" or "://" in named:
-        return named
-    path = Path(named).absolute()
+def _as_url(named: str, here: Path) -> str:
+    path = _path_of(named)
+    if path is None:
+        if named == MEMORY or "://" in named:
+            return named
+        path = Path(named).expanduser()
+    path = here / path
     return _sqlite(path / FILE if path.is_dir() else path)
 
 
 def _sqlite(path: Path) -> str:
-    return f"sqlite:///{path}"
+    text = str(path)
+    return f"{_SQLITE}file:{quote(text)}?uri=true" if "?" in text else f"{_SQLITE}{text}"
+
+
+def _path_of(url: str) -> Path | None:
+    """The file of a SQLite URL; None for what has no file, or says more than the file."""
+    text = url.removeprefix(_SQLITE)
+    if text.startswith("file:") and text.endswith("?uri=true"):
+        return Path(unquote(text.removeprefix("file:").removesuffix("?uri=true")))
+    return None if text == url or text in ("", MEMORY, ":memory:") or "?" in text else Path(text)
+
+
+def resolve_store(store: EventStore | str | os.PathLike[str] | None) -> EventStore:
+    """The store that a `store=` argument means."""
+    return store if isinstance(store, EventStore) else open_store(store)
 
 
 def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True) -> EventStore:
@@ -59,18 +99,29 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
         StoreError: it cannot be opened, or is not there and may not be created.
     """
     found = find_store(url)
-    if found == "memory:":
+    if found == MEMORY:
         return MemoryStore()
+    path = _path_of(found)
     with _lock:
-        store = _opened.get(found)
-        if store is not None and not getattr(store, "closed", False):
+        store, file = _opened.get(found, (None, None))
+        if store is not None and not getattr(store, "closed", False) and file == _identity(path):
             return store
-        if found.startswith("sqlite:///"):
-            _prepare_folder(Path(found.removeprefix("sqlite:///")), create)
+        if path is not None:
+            _prepare_folder(path, create)
         from .sql_store import SqlStore  # SQLAlchemy takes a while to import; a store in memory does without
 
-        store = _opened[found] = SqlStore(found)
+        store = SqlStore(found)
+        _opened[found] = store, _identity(path)
         return store
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """What tells one file from another of the same name; None if there is none."""
+    try:
+        status = os.stat(path) if path is not None else None
+    except OSError:
+        return None
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _prepare_folder(path: Path, create: bool) -> None:

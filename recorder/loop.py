@@ -8,24 +8,30 @@ recorded and carried out: `Success`, `Failed` and `Chat` end the run, and so doe
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import copy
 import functools
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
-from types import CodeType
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
 from typing import Any, Final, overload
 
-from .agent_result import AgentResult, Interrupt, RunHandle
-from .context import Cancelled, Context, Interrupted, Signal
+from pydantic import ValidationError
+
+from .agent_result import AgentResult
+from .context import Context
+from .copying import copy_value
 from .decisions import Complete, Continue, NextStep
-from .environment import code_version
+from .ending import Ending
+from .environment import code_name, code_of, code_version, folder_of, name_of
 from .errors import RecordingFailed, RoundLimitReached, UsageError
-from .locate import open_store
-from .run_recorder import RunRecorder, StorePolicy
-from .scope import Scope, current, entered, tasks_get_paths, threads_carry_scope
+from .run_log import StorePolicy
+from .run_recorder import RunRecorder
+from .scope import Scope, entered, scope_is_carried
+from .signals import RecordingStopped, Signal
 from .store import EventStore
+from .subagents import Parent, parent_of
+from .writer import in_thread, on_event_loop, until_done
 
 Step = Callable[[int, Context], Any]
 
@@ -39,6 +45,7 @@ class Agent:
     Attributes:
         name: as runs show it.
         max_rounds: after so many rounds without an end, the run has failed.
+        cache: at `context.agent_cache`, for all runs of this agent.
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class Agent:
     ) -> None:
         if max_rounds < 1:
             raise UsageError(f"max_rounds is at least 1, not {max_rounds}")
-        functools.update_wrapper(self, step)
+        functools.update_wrapper(self, step, updated=())
         self.step = step
         self.name = name
         self.max_rounds = max_rounds
@@ -66,11 +73,18 @@ class Agent:
         }
         self.applier_options = {key: value for key, value in options.items() if value is not None}
         self.cache: dict[Any, Any] = {}
-        self.is_async = inspect.iscoroutinefunction(step) or inspect.iscoroutinefunction(type(step).__call__)
 
-    def __call__(self, round_index: int, context: Context) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The step itself."""
-        return self.step(round_index, context)
+        return self.step(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Agent:
+        """The agent whose step is this one as a method of `instance`."""
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.step = functools.partial(self.step, instance)
+        return bound
 
     def run(
         self,
@@ -98,19 +112,11 @@ class Agent:
             UsageError: called in a running event loop; use `await agent.arun(…)` there.
             Exception: what the step raises is recorded, and raised as it is.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if on_event_loop():
             raise UsageError(f"{self.name}.run() cannot run inside an event loop; use `await {self.name}.arun(…)`")
-        options = {"input": input, "params": params, "invocation_state": invocation_state, "signal": signal}
-        if (outer := _outer(store)) is not None:
-            from .subagents import start_child  # which imports this module
-
-            result: AgentResult = start_child(outer.recorder, self, payload).run(**options)
-            return result
-        return self.begin(payload, store=resolve_store(store), background=self.is_async, **options).run()
+        given: dict[str, Any] = {"input": input, "params": params}
+        given |= {"invocation_state": invocation_state, "signal": signal}
+        return self.begin(payload, store=store, parent=parent_of(store, self.name), **given).run()
 
     async def arun(
         self,
@@ -123,30 +129,50 @@ class Agent:
         store: EventStore | str | None = None,
     ) -> AgentResult:
         """`run` for code in an event loop; a plain step function is called on it."""
-        options = {"input": input, "params": params, "invocation_state": invocation_state, "signal": signal}
-        if (outer := _outer(store)) is not None:
-            from .subagents import start_child  # which imports this module
+        given: dict[str, Any] = {"input": input, "params": params}
+        given |= {"invocation_state": invocation_state, "signal": signal}
+        execution = await self._abegin(payload, store=store, parent=parent_of(store, self.name), **given)
+        return await execution.arun()
 
-            result: AgentResult = await start_child(outer.recorder, self, payload).run(**options)
-            return result
-        return await self.begin(payload, store=resolve_store(store), background=True, **options).arun()
+    def run_within(self, parent: Parent, payload: Any, **given: Any) -> Any:
+        """Run as a child run: to its end, or in a running event loop, as an awaitable of that."""
+        if not on_event_loop():
+            return self.begin(payload, store=parent.recorder.store, parent=parent, **given).run()
 
-    def begin(
+        async def run(payload: Any) -> AgentResult:
+            execution = await self._abegin(payload, store=parent.recorder.store, parent=parent, **given)
+            return await execution.arun()
+
+        return run(payload)
+
+    def begin(self, payload: Any, *, store: EventStore | str | None = None, **given: Any) -> Execution:
+        """Record the start of a run, and return it ready to be executed; `run` has the arguments."""
+        return Execution(self, self._recorder(payload, store, **given), **given)
+
+    async def _abegin(self, payload: Any, *, store: EventStore | str | None, **given: Any) -> Execution:
+        """`begin`, which commits, in a thread of its own; on copies, which nobody mutates meanwhile."""
+        given = {name: copy_value(value) if name in ("input", "params") else value for name, value in given.items()}
+        begun = in_thread(functools.partial(self._recorder, copy_value(payload), store, **given), "agentreplay-start")
+        try:
+            await until_done(begun)
+        except BaseException:
+            begun.add_done_callback(functools.partial(_abandon, self, given))
+            raise
+        return Execution(self, begun.result(), **given)
+
+    def _recorder(
         self,
         payload: Any,
+        store: EventStore | str | None,
         *,
-        store: EventStore,
-        background: bool,
         input: Any = None,
         params: Mapping[str, Any] | None = None,
-        invocation_state: Mapping[str, Any] | None = None,
-        signal: Signal | None = None,
-        parent: dict[str, Any] | None = None,
-    ) -> Execution:
-        """Record the start of a run, and return it ready to be executed."""
-        code = _code_of(self.step)
-        recorder = RunRecorder(
-            store,
+        parent: Parent | None = None,
+        **_: Any,
+    ) -> RunRecorder:
+        code = code_of(self.step)
+        return RunRecorder(
+            store if parent is None else parent.recorder.store,
             self.name,
             payload,
             input=input,
@@ -155,92 +181,114 @@ class Agent:
             applier_options=self.applier_options,
             entry_point=code_name(code),
             code=code_version(folder_of(code)),
-            parent=parent,
+            parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
-            background=background,
         )
-        context = Context(recorder, signal=signal, input=input, params=params, agent_cache=self.cache)
-        return Execution(self, recorder, context, dict(invocation_state or {}))
 
 
-def _outer(store: EventStore | str | None) -> Scope | None:
-    scope = current.get()
-    return scope if scope is not None and store is None and scope.recorder.recording else None
-
-
-def resolve_store(store: EventStore | str | None) -> EventStore:
-    """The store that a `store=` argument means."""
-    return store if isinstance(store, EventStore) else open_store(store)
-
-
-def _code_of(fn: Any) -> CodeType | None:
-    target = inspect.unwrap(fn)
-    code = getattr(target, "__code__", None) or getattr(type(target).__call__, "__code__", None)
-    return code if isinstance(code, CodeType) else None
-
-
-def code_name(code: CodeType | None) -> str | None:
-    """The name of some code, "path/agent.py:name"; the path relative to the working folder where it is below it."""
-    return None if code is None else f"{code.co_filename.removeprefix(os.getcwd() + os.sep)}:{code.co_qualname}"
-
-
-def folder_of(code: CodeType | None) -> str:
-    """The folder of some code's file; the working folder where there is none, as in a notebook."""
-    folder = "" if code is None else os.path.dirname(os.path.abspath(code.co_filename))
-    return folder if os.path.isdir(folder) else os.getcwd()
+def _abandon(agent: Agent, given: dict[str, Any], begun: Future[RunRecorder]) -> None:
+    """End a run that was cancelled while it began."""
+    if begun.exception() is None:
+        execution = Execution(agent, begun.result(), **given)
+        with suppress(RecordingStopped, RecordingFailed):
+            execution.ending.reached("cancelled", "cancelled", error=asyncio.CancelledError())
+            execution.recorder.close()
 
 
 class Execution:
     """One run of an agent, from its first round to its end."""
 
-    def __init__(self, agent: Agent, recorder: RunRecorder, context: Context, state: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        recorder: RunRecorder,
+        *,
+        input: Any = None,
+        params: Mapping[str, Any] | None = None,
+        invocation_state: Mapping[str, Any] | None = None,
+        signal: Signal | None = None,
+        parent: Parent | None = None,
+    ) -> None:
         self.agent = agent
         self.recorder = recorder
-        self.context = context
-        self.status = "running"
-        self._state = state
-        self._last_decision: NextStep | None = None
+        self.context = Context(recorder, signal=signal, input=input, params=params, agent_cache=agent.cache)
+        self.ending = Ending(recorder, self.context, invocation_state)
+        self._parent = parent
 
     def run(self) -> AgentResult:
-        """Execute in this thread; a coroutine step in an event loop of its own."""
-        if self.agent.is_async:
-            return asyncio.run(self.arun())
+        """Execute in this thread; what the step returns to be awaited, in an event loop of the run's own."""
         try:
-            with ExitStack() as stack:
-                stack.enter_context(entered(Scope(self.recorder)))
-                stack.enter_context(threads_carry_scope())
-                try:
-                    while (result := self._before_round()) is None:
-                        outcome = self.agent.step(self.recorder.round, self.context)
-                        if inspect.isawaitable(outcome):
-                            outcome = asyncio.run(_awaited(outcome))
-                        if (result := self._after_round(outcome)) is not None:
-                            break
-                except BaseException as error:
-                    return self._ended_by(error)
-            return result
-        finally:
-            self.recorder.close()
+            result = self._run()
+        except BaseException as error:
+            self._tell_parent(None, error)
+            raise
+        self._tell_parent(result)
+        return result
 
     async def arun(self) -> AgentResult:
         """Execute in the running event loop."""
         try:
+            result = await self._arun()
+        except BaseException as error:
+            self._tell_parent(None, error)
+            raise
+        self._tell_parent(result)
+        return result
+
+    def _run(self) -> AgentResult:
+        try:
             with ExitStack() as stack:
-                stack.enter_context(entered(Scope(self.recorder)))
-                stack.enter_context(threads_carry_scope())
-                stack.enter_context(tasks_get_paths(asyncio.get_running_loop()))
+                runner: asyncio.Runner | None = None
                 try:
-                    while (result := self._before_round()) is None:
+                    self._enter(stack)
+                    while True:
+                        if (result := self._before_round()) is not None:
+                            return result
+                        outcome = self.agent.step(self.recorder.round, self.context)
+                        if inspect.isawaitable(outcome):
+                            runner = runner or stack.enter_context(asyncio.Runner())
+                            outcome = runner.run(_awaited(outcome))
+                        if (result := self._after_round(outcome)) is not None:
+                            return result
+                except BaseException as error:
+                    if (ended := self.ending.by(error)) is None:
+                        raise
+                    return ended
+        finally:
+            self.recorder.close()
+
+    async def _arun(self) -> AgentResult:
+        try:
+            with ExitStack() as stack:
+                try:
+                    self._enter(stack)
+                    while True:
+                        if (result := self._before_round()) is not None:
+                            return result
                         outcome = self.agent.step(self.recorder.round, self.context)
                         if inspect.isawaitable(outcome):
                             outcome = await outcome
                         if (result := self._after_round(outcome)) is not None:
-                            break
+                            return result
                 except BaseException as error:
-                    return self._ended_by(error)
-            return result
+                    if (ended := self.ending.by(error)) is None:
+                        raise
+                    return ended
+        except GeneratorExit:  # a coroutine that is closed may not await
+            self.recorder.close()
+            raise
         finally:
             await self.recorder.aclose()
+
+    def _enter(self, stack: ExitStack) -> None:
+        if self._parent is not None:
+            self._parent.started(self.recorder)
+        stack.enter_context(entered(Scope(self.recorder)))
+        stack.enter_context(scope_is_carried())
+
+    def _tell_parent(self, result: AgentResult | None, error: BaseException | None = None) -> None:
+        if self._parent is not None:
+            self._parent.finished(self.recorder, self.ending.status, result, error)
 
     # -- between rounds -----------------------------------------------------------------------------
 
@@ -248,10 +296,10 @@ class Execution:
         """Begin the next round; or, when the run is cancelled or has reached its bound, its result."""
         signal, bound = self.context.signal, self.agent.max_rounds
         if signal.aborted:
-            return self._end("cancelled", "cancelled")
+            return self.ending.reached("cancelled", "cancelled", error=signal.cancellation())
         if self.recorder.round >= bound:
             error = RoundLimitReached(f"{self.agent.name} did not complete within {bound} rounds (max_rounds)")
-            return self._end("failed", "limitTurns", error=error)
+            return self.ending.reached("failed", "limitTurns", error=error)
         self.recorder.start_round()
         return None
 
@@ -259,80 +307,20 @@ class Execution:
         """Record what the round came to; the result, if that ends the run."""
         outcome = _as_outcome(outcome, self.agent.name)
         ending: tuple[str, str] | None = None
-        value: Any = None
+        value = text = None
         if isinstance(outcome, NextStep):
-            self.context.decide(outcome)
-            self._last_decision = outcome
-            ending = _ENDS.get(outcome.step)
-            if ending is None and outcome.terminate is True:
-                ending = ("completed", "endTurn")
-            value = outcome.message if ending is not None else None
+            if not self.context.has_decided(outcome):
+                self.context.decide(outcome)
+            ending = _ENDS.get(outcome.step, ("completed", "endTurn") if outcome.terminate is True else None)
+            if ending is not None:
+                value, text = outcome.message, outcome.message or outcome.error_message
         elif isinstance(outcome, Complete):
             ending, value = ("completed", "endTurn"), outcome.value
-            if not self.recorder.decided:
+            if self.recorder.decided is None:
                 self.context.decide(step="Success", terminate=True)
         status = None if ending is None else ending[0]
         self.recorder.finish_round("continue" if status is None else "complete" if status == "completed" else status)
-        return None if ending is None else self._end(*ending, value=value)
-
-    # -- the end -------------------------------------------------------------------------------------
-
-    def _ended_by(self, error: BaseException) -> AgentResult:
-        """Record the end that an exception made. Raises it again unless it is one of the run's own words."""
-        recorder = self.recorder
-        if isinstance(error, RecordingFailed) or not recorder.recording:
-            self.status = "failed"
-            raise error
-        if isinstance(error, Interrupted):
-            return self._suspend(error)
-        cancelled = isinstance(error, (asyncio.CancelledError, Cancelled, KeyboardInterrupt))
-        recorder.finish_round("cancelled" if cancelled else "failed")
-        if cancelled:
-            result = self._end("cancelled", "cancelled", error=error)
-            if isinstance(error, Cancelled):
-                return result
-            raise error
-        self._end("failed", "error", error=error)
-        raise error
-
-    def _suspend(self, interrupted: Interrupted) -> AgentResult:
-        self.recorder.finish_round("interrupted")
-        self.status = "interrupted"
-        question = Interrupt(id=interrupted.interrupt, name=interrupted.name, reason=interrupted.reason)
-        self.recorder.suspend("interrupt", [interrupted.interrupt])
-        return self._result("interrupt", interrupts=[question])
-
-    def _end(
-        self, status: str, stop_reason: str, *, value: Any = None, error: BaseException | None = None
-    ) -> AgentResult:
-        self.status = status
-        structured = value if isinstance(value, (dict, list)) or dataclasses.is_dataclass(value) else None
-        result = self._result(stop_reason, value=value, error=error, structured_output=structured)
-        self.recorder.finish(status, stop_reason, value=value, error=error, result=result.document())
-        return result
-
-    def _result(
-        self, stop_reason: str, *, value: Any = None, error: BaseException | None = None, **fields: Any
-    ) -> AgentResult:
-        recorder = self.recorder
-        given = {name: field for name, field in fields.items() if field is not None}
-        result = AgentResult(
-            stop_reason=stop_reason,
-            last_message=self._last_message(value),
-            metrics=recorder.metrics(),
-            invocation_state=self._state,
-            **given,
-        )
-        handle = RunHandle(recorder.info.id, recorder.info.uid)
-        return result.attach(run=handle, payload=self.context.payload, value=value, error=error)
-
-    def _last_message(self, value: Any) -> Any:
-        messages = self.context.messages
-        if len(messages):
-            return messages[-1]
-        decision = self._last_decision
-        text = decision.message or decision.error_message if decision is not None else value
-        return {"role": "assistant", "content": [{"text": text}]} if isinstance(text, str) else None
+        return None if ending is None else self.ending.reached(*ending, value=value, text=text)
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
@@ -351,7 +339,10 @@ def _as_outcome(outcome: Any, agent: str) -> Continue | Complete[Any] | NextStep
         if outcome.get("type") == "complete":
             return Complete(outcome.get("value"))
         if "step" in outcome:
-            return NextStep(**outcome)
+            try:
+                return NextStep.model_validate(dict(outcome))
+            except ValidationError as error:
+                raise UsageError(f"the step of {agent} returned a decision that is none: {error}") from error
     raise UsageError(
         f"the step of {agent} returned {type(outcome).__name__}; expected Continue(), Complete(value) or a NextStep"
     )
@@ -386,9 +377,10 @@ def agent(name: str | Step | None = None, /, **options: Any) -> Agent | Callable
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
     """
     if callable(name):
-        return Agent(name, getattr(name, "__name__", type(name).__name__))
+        return Agent(name, name_of(name))
+    given = name
 
     def decorate(step: Step) -> Agent:
-        return Agent(step, name or getattr(step, "__name__", type(step).__name__), **options)
+        return Agent(step, given or name_of(step), **options)
 
     return decorate

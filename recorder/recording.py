@@ -1,29 +1,35 @@
 """Recording a loop of one's own: `with ar.record("triage", payload=…) as run:`.
 
 The block is the run. Rounds are marked by `run.round()`, or begin with each model call (`rounds="model"`) where the
-loop is not to be touched. Effects are called through the run (`r.model`, `r.tool`), or are callables made effects before
-(`@tool`, `@model`, `wrap`). An exception that leaves the block is recorded and goes on its way.
+loop is not to be touched. Effects are called through the run (`r.model`, `r.tool`), or are callables made effects
+before (`@tool`, `@model`, `wrap`). An exception that leaves the block is recorded and goes on its way.
 """
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from types import TracebackType
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from types import CodeType, TracebackType
 from typing import Any, Literal, Self
 
-from .agent_result import AgentResult, Interrupt, RunHandle
-from .context import Cancelled, Context, Interrupted, Signal
-from .effects import Call, Effect, aperform, check_safety, perform
-from .environment import code_version
+from .agent_result import AgentResult
+from .calls import Call, Effect, check_safety
+from .context import Context
+from .copying import copy_value
+from .effects import aperform, perform
+from .ending import Ending
+from .environment import code_name, code_version, folder_of
 from .errors import RecordingFailed, UsageError
-from .loop import code_name, folder_of, resolve_store
-from .run_recorder import RunRecorder, StorePolicy
-from .scope import Scope, current, entered, tasks_get_paths, threads_carry_scope
+from .run_log import StorePolicy
+from .run_recorder import RunRecorder
+from .scope import Scope, entered, scope_is_carried
+from .signals import Interrupted, RecordingStopped, Signal, all_in, is_cancellation
 from .store import EventStore
+from .subagents import Parent, parent_of
+from .writer import in_thread, off_the_loop, until_done
 
 Rounds = Literal["marked", "model"]
 """Where rounds begin: where `run.round()` says so, or with each model call that is not inside another call."""
@@ -39,9 +45,8 @@ class Recording(Context):
     def __init__(self, recorder: RunRecorder, **given: Any) -> None:
         super().__init__(recorder, **given)
         self.result: AgentResult | None = None
-        self.status = "running"
+        self._ending = Ending(recorder, self)
         self._value: Any = None
-        self._stack = ExitStack()
 
     # -- names ---------------------------------------------------------------------------------------
 
@@ -55,21 +60,28 @@ class Recording(Context):
         """The run's name everywhere."""
         return self._recorder.info.uid
 
+    @property
+    def status(self) -> str:
+        """Running; once the block has ended: completed, failed, cancelled or interrupted."""
+        return self._ending.status
+
     # -- rounds --------------------------------------------------------------------------------------
 
     @contextmanager
     def round(self) -> Iterator[Self]:  # type: ignore[override]  # in a loop of one's own a round is a block
-        """One iteration of the loop, as a block."""
+        """One iteration of the loop, as a block.
+
+        Raises:
+            UsageError: another round is not over.
+        """
         recorder = self._recorder
         recorder.start_round()
         try:
             yield self
-        except Interrupted:
-            recorder.finish_round("interrupted")
+        except RecordingStopped:
             raise
         except BaseException as error:
-            if recorder.recording and not isinstance(error, RecordingFailed):
-                recorder.finish_round("cancelled" if _is_cancellation(error) else "failed")
+            recorder.finish_round(_outcome_of(error))
             raise
         recorder.finish_round("continue")
 
@@ -81,11 +93,11 @@ class Recording(Context):
 
     def model(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
         """Call a model: runs `call(**request)`, records it, and returns what it returns."""
-        return perform(self._model_call(model, request), functools.partial(call, **request))
+        return perform(self._model_call(model, request), call, (), dict(request))
 
     async def amodel(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
         """`model` for a callable that returns an awaitable."""
-        return await aperform(self._model_call(model, request), functools.partial(call, **request))
+        return await aperform(self._model_call(model, request), call, (), dict(request))
 
     def tool(
         self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
@@ -95,95 +107,189 @@ class Recording(Context):
         Args:
             safety: "pure", "idempotent", "compensable" or "irreversible": what running it again would mean.
         """
-        return perform(self._tool_call(name, arguments, safety), functools.partial(fn, **arguments))
+        return perform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
 
     async def atool(
         self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
     ) -> Any:
         """`tool` for a function that returns an awaitable."""
-        return await aperform(self._tool_call(name, arguments, safety), functools.partial(fn, **arguments))
+        return await aperform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
 
     def _model_call(self, model: str, request: Mapping[str, Any]) -> Call:
-        return Call(Effect("model", model, model=model), self._recorder, self._scope(), dict(request))
+        return Call(Effect("model", model, model=model), self._scope(), dict(request))
 
     def _tool_call(self, name: str, arguments: Mapping[str, Any], safety: str | None) -> Call:
-        return Call(Effect("tool", name, check_safety(safety)), self._recorder, self._scope(), dict(arguments))
+        return Call(Effect("tool", name, check_safety(safety)), self._scope(), dict(arguments))
 
     def _scope(self) -> Scope:
-        scope = current.get()
-        return scope if scope is not None and scope.recorder is self._recorder else Scope(self._recorder)
+        return self._recorder.here() or Scope(self._recorder)
 
-    # -- the block -----------------------------------------------------------------------------------
+    # -- the end, for the block ------------------------------------------------------------------------
 
-    def __enter__(self) -> Self:
-        self._stack.enter_context(entered(Scope(self._recorder)))
-        self._stack.enter_context(threads_carry_scope())
-        if _in_event_loop():
-            self._stack.enter_context(tasks_get_paths(asyncio.get_running_loop()))
-        return self
+    @property
+    def recorder(self) -> RunRecorder:
+        """What records the run."""
+        return self._recorder
+
+    def close(self) -> None:
+        """Wait for what is not committed yet."""
+        self._recorder.close()
+
+    async def aclose(self) -> None:
+        """`close`, without holding up the event loop."""
+        await self._recorder.aclose()
+
+    def ended(self, error: BaseException | None) -> bool:
+        """Record the end of the block; whether the exception has been dealt with."""
+        try:
+            if error is None:
+                self._recorder.finish_round("continue")
+                failed = self._recorder.last_step == "Failed"
+                status, stop_reason = ("failed", "failed") if failed else ("completed", "endTurn")
+                self.result = self._ending.reached(status, stop_reason, value=self._value)
+                return False
+        except BaseException as own:
+            self.result = self._ending.by(own, self._value)
+            raise
+        self.result = self._ending.by(error, self._value)
+        return self.result is not None
+
+
+class RecordedBlock:
+    """What `record` returns: entering it, with `with` or `async with`, begins a run; leaving it ends the run.
+
+    Args:
+        name: of the agent.
+        payload, input, params: what the run is given.
+        store: where to record.
+        signal: asks the run to stop.
+        options: of the recorder.
+
+    Attributes:
+        caller: the code that has the block.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        payload: Any,
+        *,
+        input: Any,
+        params: Mapping[str, Any] | None,
+        store: EventStore | str | None,
+        signal: Signal | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._name = name
+        self._payload = payload
+        self._given: dict[str, Any] = {"input": input, "params": params}
+        self._store = store
+        self._signal = signal
+        self._options = options
+        self.caller: CodeType | None = None
+        self._parent: Parent | None = None
+        self._run: Recording | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Recording:
+        return self._entered(off_the_loop(self._begin()))
+
+    async def __aenter__(self) -> Recording:
+        # It commits, so it happens in a thread of its own; on copies, which nobody mutates meanwhile.
+        self._given = copy_value(self._given)
+        begun = in_thread(self._begin(copy_value), "agentreplay-start")
+        try:
+            await until_done(begun)
+        except BaseException as error:
+            begun.add_done_callback(partial(self._abandon, error))
+            raise
+        return self._entered(begun.result())
 
     def __exit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:
+        run = self._entered_run()
         try:
-            return self._end(error)
+            return self._end(run, error)
         finally:
-            self._stack.close()
-            self._recorder.close()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
+            run.close()
 
     async def __aexit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:
+        run = self._entered_run()
         try:
-            return self._end(error)
+            return self._end(run, error)
+        finally:
+            if isinstance(error, GeneratorExit):  # a coroutine that is closed may not await
+                run.close()
+            await run.aclose()
+
+    def _begin(self, copied: Callable[[Any], Any] = lambda value: value) -> Callable[[], RunRecorder]:
+        """Prepare what records the start of the run; it may be called in another thread."""
+        if self._run is not None:
+            raise UsageError("this block was entered before; call record() again for another run")
+        self._parent = parent = parent_of(self._store, self._name)
+        watch = self._payload if callable(self._payload) else None
+        payload = copied(self._payload if watch is None else watch())
+
+        def begin() -> RunRecorder:
+            return RunRecorder(
+                self._store if parent is None else parent.recorder.store,
+                self._name,
+                payload,
+                parent=None if parent is None else parent.reference,
+                watch=watch,
+                entry_point=code_name(self.caller),
+                code=code_version(folder_of(self.caller)),
+                **self._given,
+                **self._options,
+            )
+
+        return begin
+
+    def _entered(self, recorder: RunRecorder) -> Recording:
+        run = self._run = Recording(recorder, signal=self._signal, **self._given)
+        try:
+            if self._parent is not None:
+                self._parent.started(recorder)
+        except BaseException as error:
+            self._end(run, error)
+            run.close()
+            raise
+        self._stack.enter_context(entered(Scope(recorder)))
+        self._stack.enter_context(scope_is_carried())
+        return run
+
+    def _entered_run(self) -> Recording:
+        if self._run is None:
+            raise UsageError("this block is left before it was entered")
+        return self._run
+
+    def _end(self, run: Recording, error: BaseException | None) -> bool:
+        try:
+            dealt_with = run.ended(error)
+        except BaseException as failure:
+            self._tell_parent(run, failure)
+            raise
         finally:
             self._stack.close()
-            await self._recorder.aclose()
+        self._tell_parent(run, None if dealt_with else error)
+        return dealt_with
 
-    def _end(self, error: BaseException | None) -> bool:
-        """Record the end; whether the exception has been dealt with."""
-        recorder = self._recorder
-        if isinstance(error, RecordingFailed) or not recorder.recording:
-            self.status = "failed"
-            return False
-        recorder.finish_open_round(
-            "interrupted"
-            if isinstance(error, Interrupted)
-            else "continue"
-            if error is None
-            else "cancelled"
-            if _is_cancellation(error)
-            else "failed"
-        )
-        if isinstance(error, Interrupted):
-            self.status = "interrupted"
-            question = Interrupt(id=error.interrupt, name=error.name, reason=error.reason)
-            recorder.suspend("interrupt", [error.interrupt])
-            self.result = self._result("interrupt", interrupts=[question])
-            return True
-        if error is None:
-            failed = recorder.last_step == "Failed"
-            self._finish("failed" if failed else "completed", "failed" if failed else "endTurn", None)
-        elif _is_cancellation(error):
-            self._finish("cancelled", "cancelled", error)
-            return isinstance(error, Cancelled)
-        else:
-            self._finish("failed", "error", error)
-        return False
+    def _tell_parent(self, run: Recording, error: BaseException | None) -> None:
+        if self._parent is not None:
+            self._parent.finished(run.recorder, run.status, run.result, error)
 
-    def _finish(self, status: str, stop_reason: str, error: BaseException | None) -> None:
-        self.status = status
-        self.result = self._result(stop_reason, error=error)
-        self._recorder.finish(status, stop_reason, value=self._value, error=error, result=self.result.document())
-
-    def _result(self, stop_reason: str, *, error: BaseException | None = None, **fields: Any) -> AgentResult:
-        recorder = self._recorder
-        last = self.messages[-1] if len(self.messages) else None
-        result = AgentResult(stop_reason=stop_reason, last_message=last, metrics=recorder.metrics(), **fields)
-        return result.attach(run=RunHandle(self.id, self.uid), payload=self.payload, value=self._value, error=error)
+    def _abandon(self, error: BaseException, begun: Future[RunRecorder]) -> None:
+        """End a run that was cancelled while it began."""
+        if begun.exception() is None:
+            with suppress(RecordingStopped, RecordingFailed):
+                run = Recording(begun.result(), **self._given)
+                run.ended(error)
+                run.close()
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    return isinstance(error, (asyncio.CancelledError, Cancelled, KeyboardInterrupt))
+def _outcome_of(error: BaseException) -> str:
+    if all_in(error, Interrupted):
+        return "interrupted"
+    return "cancelled" if is_cancellation(error) else "failed"
 
 
 def record(
@@ -195,10 +301,11 @@ def record(
     rounds: Rounds = "marked",
     applier: str = "memberjunction",
     allowed_paths: Sequence[str] | None = None,
+    strict: bool = False,
     signal: Signal | None = None,
     store: EventStore | str | None = None,
     on_store_error: StorePolicy = "raise",
-) -> Recording:
+) -> RecordedBlock:
     """Record the block as a run: `with record("triage", payload={"ticket": 7}) as run:` (or `async with`).
 
     Args:
@@ -210,43 +317,24 @@ def record(
             not to be touched.
         applier: payload applier of change requests.
         allowed_paths: path specs that change requests may touch; None allows all.
+        strict: report what MemberJunction's rules do silently.
         signal: asks the run to stop; your loop looks at `run.signal`.
         store: where to record: a store, or a URL; by default the one that is found from here.
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
 
     Raises:
-        StoreError: the run cannot be recorded.
+        UsageError: an argument is none of its words.
+        StoreError: the run cannot be recorded; raised where the block is entered.
     """
     if rounds not in ("marked", "model"):
         raise UsageError(f'rounds is "marked" or "model", not "{rounds}"')
-    watch = payload if callable(payload) else None
-    caller = sys._getframe(1).f_code
-    outer = current.get()
-    parent = None
-    if outer is not None and store is None and outer.recorder.recording:
-        parent = {"run": outer.recorder.info.uid, "call": outer.within}
-    recorder = RunRecorder(
-        outer.recorder.store if parent is not None and outer is not None else resolve_store(store),
-        name,
-        watch() if watch is not None else payload,
-        input=input,
-        params=params,
-        applier=applier,
-        applier_options={} if allowed_paths is None else {"allowed_paths": list(allowed_paths)},
-        entry_point=code_name(caller),
-        code=code_version(folder_of(caller)),
-        parent=parent,
-        on_store_error=on_store_error,
-        watch=watch,
-        model_calls_begin_rounds=rounds == "model",
-        background=_in_event_loop(),
-    )
-    return Recording(recorder, signal=signal, input=input, params=params)
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    applier_options: dict[str, Any] = {} if allowed_paths is None else {"allowed_paths": list(allowed_paths)}
+    options: dict[str, Any] = {
+        "applier": applier,
+        "applier_options": applier_options | ({"strict": True} if strict else {}),
+        "on_store_error": on_store_error,
+        "model_calls_begin_rounds": rounds == "model",
+    }
+    block = RecordedBlock(name, payload, input=input, params=params, store=store, signal=signal, options=options)
+    block.caller = sys._getframe(1).f_code
+    return block

@@ -1,56 +1,45 @@
-"""Appends one run's events: numbers them, keeps the payload, and carries out the store's policy when it fails.
+"""Records one run: its rounds, calls and decisions, and the payload that they change.
 
-A sync run appends in the calling thread and returns when the event is committed. An async run hands its events to a
-background writer, so that the event loop never commits: coroutines await the commit; a sync function that stands on
-the loop (such as `context.change`) only hands its event over, in order, and the next effect awaits it. What must be
-committed before something happens, a `*.called` event before its effect, is waited for in any case.
+What must be consistent with the order of events (the number of a call, the payload and its hash) is worked out where
+the event gets its place in the log: `RunLog` calls the function that makes the data when no other event can come
+between.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
 import traceback
-import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from .copying import copy_value
 from .environment import process_identity, python_versions
-from .errors import RecordingFailed, UsageError
-from .event_codec import encode_event
+from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
 from .events import (
-    EVENT_OF_KIND,
     CallKind,
     Data,
     ErrorInfo,
-    Event,
     InterruptRaisedData,
     OpenData,
     PayloadChangedData,
+    ReportData,
     RoundFinishedData,
     RoundStartedData,
     RunFinishedData,
     RunStartedData,
     RunSuspendedData,
     StepDecidedData,
-    UnknownEvent,
 )
+from .introspection import class_name, clean, describe
 from .live_payload import LivePayload, RecordedChange
-from .payload import LATEST, difference, missing_leaves
-from .scope import current
-from .store import FIRST, EventStore, RunInfo, Summary
-from .upcasters import version_of
-from .values import already_stored, is_plain
-from .writer import BackgroundWriter
-
-StorePolicy: TypeAlias = Literal["raise", "warn"]
-"""What a failing store means for the agent: one clear error, or a warning and an unrecorded rest of the run."""
+from .locate import resolve_store
+from .memory_store import MemoryStore
+from .payload import LATEST
+from .run_log import Making, RunLog, StorePolicy
+from .scope import Scope, current
+from .signals import RecordingStopped
+from .store import EventStore, RunInfo, new_uid
 
 logger = logging.getLogger("agentreplay")
 
@@ -62,7 +51,7 @@ class RunRecorder:
     """The recording of one run.
 
     Args:
-        store: where the events go.
+        store: where the events go: a store, a URL, or None for the one that is found from here.
         agent: the agent's name.
         payload: the starting payload.
         input, params: what the run was given.
@@ -74,12 +63,15 @@ class RunRecorder:
         on_store_error: "raise" or "warn".
         watch: gives the payload at the end of each round, for code that keeps it in a variable of its own.
         model_calls_begin_rounds: whether each model call outside of other calls begins a round.
-        background: write through a background writer, for runs on an event loop.
+
+    Raises:
+        UsageError: an argument cannot be meant.
+        StoreError, RecordingFailed: the run cannot be recorded, and the policy is to raise.
     """
 
     def __init__(
         self,
-        store: EventStore,
+        store: EventStore | str | None,
         agent: str,
         payload: Any = None,
         *,
@@ -93,187 +85,206 @@ class RunRecorder:
         on_store_error: StorePolicy = "raise",
         watch: Callable[[], Any] | None = None,
         model_calls_begin_rounds: bool = False,
-        background: bool = False,
     ) -> None:
         if applier not in LATEST:
             raise UsageError(f'there is no payload applier "{applier}"; choose one of {", ".join(sorted(LATEST))}')
-        self.store = store
-        self.agent = agent
+        if on_store_error not in ("raise", "warn"):
+            raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
+        self.agent = clean(agent)
         self.applier = applier
         self.applier_options = dict(applier_options or {})
-        self.on_store_error = on_store_error
         self.watch = watch
+        self.decided: Mapping[str, Any] | None = None
         self.last_step: str | None = None
-        self._model_calls_begin_rounds = model_calls_begin_rounds
-        self._round_open = False
-        self.round = 0
-        self.decided = False
-        self.failure: BaseException | None = None
-        self.finished = False
         self.usage: Counter[str] = Counter()
         self.context_size: int | None = None
-        self.last_model_call: tuple[int, str] = (-1, "")
         self.tools: dict[str, dict[str, Any]] = {}
-        self._lock = threading.RLock()
-        self._seq = FIRST
-        self._calls: Counter[int] = Counter()
-        self._interrupts = 0
+        self.interrupts: list[InterruptRaisedData] = []
+        self._model_calls_begin_rounds = model_calls_begin_rounds
+        self._round_open = False
         self._round_started = 0.0
-        self._writer: BackgroundWriter | None = None
-        self._last: Future[None] | None = None
-        self.payload = LivePayload(payload, store.redactor)
-        self.info: RunInfo = store.create_run(agent, parent=parent["run"] if parent else None)
-        if background:
-            self._writer = BackgroundWriter(store, self.info)
-        self.emit(
-            "run.started",
-            RunStartedData(
-                agent=agent,
-                entry_point=entry_point,
-                input=input,
-                payload=already_stored(self.payload.stored),
-                payload_hash=self.payload.hash,
-                params=dict(params or {}),
-                applier={"name": applier, "version": LATEST[applier]},
-                permissions=self.applier_options,
-                parent=parent,
-                redaction=store.redactor.describe(),
-                code=dict(code or {}),
-                python=python_versions(),
-                process=process_identity(),
-            ),
-        )
+        self._calls = 0
+        self._answered = (-1, "")
+        unusable: StoreError | None = None
+        try:
+            self.store = resolve_store(store)
+            self.payload = LivePayload(payload, self.store.redactor)
+            self.info = self.store.create_run(self.agent, parent=parent["run"] if parent else None)
+        except StoreError as error:
+            if on_store_error == "raise":
+                raise
+            unusable, self.store, self.info = error, MemoryStore(), RunInfo(number=0, uid=new_uid(), agent=self.agent)
+            self.payload = LivePayload(payload, self.store.redactor)
+        self.log = RunLog(self.store, self.info, on_store_error)
+        if unusable is not None:
+            self.log.give_up(unusable)
+        try:
+            self.emit(
+                "run.started",
+                RunStartedData(
+                    agent=self.agent,
+                    entry_point=None if entry_point is None else clean(entry_point),
+                    input=input,
+                    payload=self.payload.stored,
+                    payload_hash=self.payload.hash,
+                    params=_text_keys(params or {}, "params"),
+                    applier={"name": applier, "version": LATEST[applier]},
+                    permissions=self.applier_options,
+                    parent=parent,
+                    redaction=self.store.redactor.describe(),
+                    code=dict(code or {}),
+                    python=python_versions(),
+                    process=process_identity(),
+                ),
+            )
+        except RecordingStopped as stopped:
+            raise stopped.failure from stopped.failure.__cause__
 
     # -- appending ----------------------------------------------------------------------------------
 
-    def emit(self, kind: str, data: Data, *, round: int | None = None, within: str | None = None) -> None:
-        """Append an event; when this returns it is committed, but for what the module's first lines say of loops.
-
-        Raises:
-            RecordingFailed: the store failed now or before, and the policy is to raise.
-        """
-        future = self._append(kind, data, round, within)
-        if future is not None and (kind.endswith(".called") or not _on_event_loop()):
-            self._settle(future)
-
-    async def aemit(self, kind: str, data: Data, *, round: int | None = None, within: str | None = None) -> None:
-        """Append an event and await its commit, without holding up the event loop."""
-        future = self._append(kind, data, round, within)
-        if future is not None:
-            try:
-                # A cancelled wait must not cancel the write: the event was handed over and stays.
-                await asyncio.shield(asyncio.wrap_future(future))
-            except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:
-                self._fail(error)
-
-    def _append(self, kind: str, data: Data, round: int | None, within: str | None) -> Future[None] | None:
-        scope = current.get()
-        mine = scope is not None and scope.recorder is self
-        with self._lock:
-            if self.failure is not None:
-                self._fail(self.failure)
-                return None
-            try:
-                event = EVENT_OF_KIND.get(kind, UnknownEvent)(
-                    seq=self._seq + 1,
-                    round=self.round if round is None else round,
-                    kind=kind,
-                    version=version_of(kind),
-                    time=datetime.now(UTC),
-                    within=within if within is not None else scope.within if scope is not None and mine else None,
-                    task=scope.task.path if scope is not None and mine else "0",
-                    data=data,
-                )
-                row = encode_event(event, self.store.redactor)
-                summary = Summary.of((event,))
-                if self._writer is not None:
-                    self._seq += 1
-                    self._last = self._writer.submit(row, summary)
-                    return self._last
-                self.store.append_rows(self.info, self._seq, [row], summary)
-                self._seq += 1
-            except Exception as error:
-                self._fail(error)
-            return None
-
-    def _settle(self, future: Future[None]) -> None:
-        try:
-            future.result()
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        first = self.failure is None
-        self.failure = self.failure or error
-        if self.on_store_error == "raise":
-            raise RecordingFailed(
-                f"{self.info.id}: event {self._seq + 1} could not be recorded: {error} "
-                'The run stops here; to let it go on unrecorded instead, use on_store_error="warn".'
-            ) from error
-        if first:
-            warnings.warn(f"{self.info.id} goes on unrecorded from event {self._seq + 1} on: {error}", stacklevel=4)
-
     @property
     def recording(self) -> bool:
-        """Whether events are still recorded: the run is open and its store has not failed."""
-        return not self.finished and (self.failure is None or self.on_store_error == "raise")
+        """Whether effects are still to be recorded; see `RunLog.recording`."""
+        return self.log.recording
+
+    @property
+    def failure(self) -> RecordingFailed | None:
+        """What the run is to raise because its store failed; None also where it goes on unrecorded."""
+        return self.log.failure if self.log.policy == "raise" else None
+
+    @property
+    def round(self) -> int:
+        """The round that runs, or the last one; 0 before the first."""
+        return self.log.round
+
+    def here(self) -> Scope | None:
+        """The scope of the running code, if it belongs to this run."""
+        scope = current.get()
+        return scope if scope is not None and scope.recorder is self else None
+
+    def emit(self, kind: str, data: Making, *, scope: Scope | None = None) -> None:
+        """Append an event of this run; see `RunLog.emit`. It happened in `scope`, by default where the code stands."""
+        self.log.emit(kind, data, scope=scope or self.here())
+
+    def _post(self, kind: str, data: Making) -> None:
+        """Append an event among others, the last of which is waited for."""
+        self.log.post(kind, data, scope=self.here())
+
+    def event(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Append an event of the user's own kind, "x.<name>"."""
+        if not kind.startswith("x.") or kind == "x.":
+            raise UsageError(f'an event of your own is named "x.<name>", not "{kind}"')
+        self.emit(clean(kind), OpenData(**_text_keys(data, "the data of an event")))
 
     # -- rounds and calls ---------------------------------------------------------------------------
 
     def start_round(self) -> int:
-        """Begin the next round; returns its number, from 1."""
-        with self._lock:
-            self.round += 1
-            self.decided = False
-            self._round_open = True
-            self._round_started = time.perf_counter()
-        self.emit("round.started", RoundStartedData())
+        """Begin the next round; returns its number, from 1.
+
+        Raises:
+            UsageError: a round is under way.
+        """
+        self.emit("round.started", self._round_starts)
         return self.round
 
-    def finish_round(self, outcome: str) -> None:
-        """End the round; a round without a decision gets one that says so."""
-        self._round_open = False
-        if self.watch is not None:
-            self.change_whole(self.watch())
-        self.emit_changes_in_place()
-        if not self.decided:
-            self.decide({"step": UNDECIDED, "message": "the round ended without a decision"})
-        self.emit(
-            "round.finished",
-            RoundFinishedData(
-                outcome=outcome, payload_hash=self.payload.hash, duration=time.perf_counter() - self._round_started
-            ),
-        )
-
-    def finish_open_round(self, outcome: str) -> None:
-        """End the round that is under way, if one is."""
+    def _round_starts(self) -> Data:
         if self._round_open:
-            self.finish_round(outcome)
+            raise UsageError(f"round {self.round} is not over: rounds follow each other, they do not nest or overlap")
+        self.log.round += 1
+        self.decided = None
+        self._calls = 0
+        self._round_open = True
+        self._round_started = time.perf_counter()
+        return RoundStartedData()
 
-    def next_call(self, kind: CallKind, within: str | None) -> tuple[str, int]:
-        """The id of a new call, "<round>.<number within it>", and its round."""
-        with self._lock:
-            if self._model_calls_begin_rounds and kind == "model" and within is None:
-                self.finish_open_round("continue")
-                self.start_round()
-            self._calls[self.round] += 1
-            return f"{self.round}.{self._calls[self.round]}", self.round
+    def finish_round(self, outcome: str) -> None:
+        """End the round that is under way, if one is; a round without a decision gets one that says so.
 
-    def decide(self, decision: Mapping[str, Any], raw: str | None = None) -> None:
-        """Record what the round decided, a NextStep in camelCase."""
-        self.decided = True
-        step = decision.get("step")
-        self.last_step = step if isinstance(step, str) else None
-        self.emit("step.decided", StepDecidedData(decision=dict(decision), raw=raw))
+        Args:
+            outcome: continue, complete, failed, cancelled or interrupted.
+        """
+        self.emit("round.finished", lambda: self._round_finishes(outcome))
+
+    def _round_finishes(self, outcome: str) -> Data | None:
+        if not self._round_open:
+            return None
+        self._follow(outcome)
+        if (change := self.payload.changed_in_place()) is not None:
+            warning = "an object in the payload was changed in place; use context.change to say why"
+            self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[warning]))
+        if self.decided is None:
+            undecided = {"step": UNDECIDED, "message": "the round ended without a decision"}
+            self._post("step.decided", lambda: self._decides(undecided, None))
+        self._round_open = False
+        duration = time.perf_counter() - self._round_started
+        return RoundFinishedData(outcome=outcome, payload_hash=self.payload.hash, duration=duration)
+
+    def _follow(self, outcome: str) -> None:
+        """Record how the payload that the agent keeps by itself has changed."""
+        if self.watch is None:
+            return
+        try:
+            change = self.payload.become(self.watch(), {})
+        except Exception as error:
+            if outcome in ("continue", "complete"):
+                raise
+            # What ended the round is the agent's error; this one is likely its consequence.
+            message = f"the payload could not be looked at: {text_of(error)}"
+            self._post("report", ReportData(source="note", level="warning", message=message))
+            return
+        if change.hash_before != change.hash_after:
+            self._post("payload.changed", self._change_data(change, "json-patch", {}))
+
+    def next_call(self, kind: CallKind, within: str | None) -> str:
+        """The id of a new call, "<round>.<number within it>"; for the function that makes the call's first event."""
+        if self._model_calls_begin_rounds and kind == "model" and within is None:
+            self._post("round.finished", lambda: self._round_finishes("continue"))
+            self._post("round.started", self._round_starts)
+        self._calls += 1
+        return f"{self.round}.{self._calls}"
+
+    def count_tool(self, name: str, duration: float, success: bool) -> None:
+        """Add a call to the metrics; for the function that makes the call's last event."""
+        empty = {"callCount": 0, "successCount": 0, "errorCount": 0, "totalTime": 0.0}
+        counts = self.tools.setdefault(name, empty)
+        counts["callCount"] += 1
+        counts["successCount" if success else "errorCount"] += 1
+        counts["totalTime"] += duration
+
+    def answered(self, call: str, within: str | None, usage: Mapping[str, Any]) -> None:
+        """Note that a model call returned, and its usage; for the function that makes the call's last event."""
+        if within is None:
+            self._answered = self.round, call
+        self.usage.update({key: n for key, n in usage.items() if type(n) is int})
+        size = usage.get("input_tokens", usage.get("prompt_tokens", usage.get("inputTokens")))
+        self.context_size = size if type(size) is int else self.context_size
 
     def asked_by_model(self) -> dict[str, Any]:
         """The source of what a decision asks for: the model call of this round that returned last, if one did."""
-        called_round, call = self.last_model_call
-        return {"kind": "model", "call": call} if called_round == self.round else {"kind": "model"}
+        round, call = self._answered
+        return {"kind": "model", "call": call} if round == self.round else {"kind": "model"}
+
+    def decide(self, decision: Mapping[str, Any], raw: str | None = None) -> None:
+        """Record what the round decided, a NextStep in camelCase."""
+        self.emit("step.decided", lambda: self._decides(decision, raw))
+
+    def _decides(self, decision: Mapping[str, Any], raw: str | None) -> Data:
+        self.decided = decision
+        step = decision.get("step")
+        self.last_step = step if isinstance(step, str) else None
+        return StepDecidedData(decision=dict(decision), raw=None if raw is None else clean(raw))
 
     # -- payload ------------------------------------------------------------------------------------
+
+    def view(self) -> Any:
+        """The payload, read only."""
+        with self.log.lock:
+            return self.payload.view()
+
+    def live(self) -> Any:
+        """The payload in plain containers; not to be mutated."""
+        with self.log.lock:
+            return self.payload.live
 
     def change(
         self,
@@ -282,96 +293,108 @@ class RunRecorder:
         applier: str | None = None,
         source: Mapping[str, Any] | None = None,
         reason: str | None = None,
-        expect_leaves: bool = False,
-    ) -> RecordedChange:
+    ) -> None:
         """Apply a change request to the payload and record it.
+
+        Whatever a memberjunction request asks for and the payload does not have afterwards is warned of, in the record
+        and through `logging`.
 
         Args:
             request: in the form that the applier takes.
             applier: its name; the run's own unless given.
             source: who asked: {kind, call?}; by default the call inside which this runs, or the code.
             reason: why.
-            expect_leaves: warn of every requested leaf that the result lacks.
 
         Raises:
             ChangeRefused: the applier cannot apply it; the payload stays as it is.
         """
         name = applier or self.applier
-        options = self.applier_options if name == "memberjunction" else {}
-        with self._lock:
-            change = self.payload.change(request, name, options)
-            lost = missing_leaves(request, change.outcome.result) if expect_leaves else []
-            warn = [f"requested, but not in the payload after the change: {pointer}" for pointer in lost]
-            self._emit_change(change, name, source, reason, warn, options)
-        return change
+        made: list[RecordedChange] = []
 
-    def change_whole(self, payload: Any, *, reason: str | None = None, source: Mapping[str, Any] | None = None) -> None:
-        """Make `payload` the payload; recorded as the difference, where a JSON Patch can say it exactly."""
-        wanted = copy_value(payload)
-        with self._lock:
-            if is_plain(wanted) and self.payload.plain:
-                patch = difference(self.payload.live, wanted)
-                self.change(patch, applier="json-patch", reason=reason, source=source)
-            else:
-                self.change(wanted, applier="replace", reason=reason, source=source)
+        def make() -> Data:
+            made.append(self.payload.change(request, name, self.applier_options))
+            warnings = [_lacks(pointer) for pointer in made[0].lacking]
+            return self._change_data(made[0], name, self.applier_options, source, reason, warnings)
 
-    def emit_changes_in_place(self) -> None:
-        """Record what the agent changed in the payload's own objects without asking."""
-        with self._lock:
-            change = self.payload.changed_in_place()
-            if change is not None:
-                warning = "an object in the payload was changed in place; use context.change to say why"
-                self._emit_change(change, "json-patch", None, None, [warning], {})
+        try:
+            self.emit("payload.changed", make)
+        except ChangeRefused as error:
+            content = {"applier": name, "request": request, "reason": reason}
+            message = f"a change was refused: {error}"
+            self.emit("report", ReportData(source="note", level="error", message=clean(message), content=content))
+            raise
+        for pointer in [pointer for change in made for pointer in change.lacking]:
+            logger.warning("%s, round %d: %s", self.info.id, self.round, _lacks(pointer))
 
-    def _emit_change(
+    def change_whole(
+        self,
+        payload: Callable[[Any], Any],
+        *,
+        options: Mapping[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Replace the payload as a whole; recorded as the difference.
+
+        Args:
+            payload: gives the new payload from the live one.
+            options: what the change is applied with; by default, nothing restricts it.
+            source, reason: as in `change`.
+        """
+        given = options or {}
+
+        def make() -> Data:
+            change = self.payload.become(payload(self.payload.live), given)
+            return self._change_data(change, "json-patch", given, source, reason)
+
+        self.emit("payload.changed", make)
+
+    def _change_data(
         self,
         change: RecordedChange,
         applier: str,
-        source: Mapping[str, Any] | None,
-        reason: str | None,
-        warn: list[str],
         options: Mapping[str, Any],
-    ) -> None:
-        scope = current.get()
+        source: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        warnings: Sequence[str] = (),
+    ) -> Data:
         if source is None:
-            within = scope.within if scope is not None and scope.recorder is self else None
+            here = self.here()
+            within = None if here is None else here.within
             source = {"kind": "action", "call": within} if within else {"kind": "code"}
         outcome = change.outcome
-        for warning in warn:
-            logger.warning("%s, round %d: %s", self.info.id, self.round, warning)
-        self.emit(
-            "payload.changed",
-            PayloadChangedData(
-                applier={"name": applier, "version": LATEST[applier]},
-                request=already_stored(change.request),
-                applied_request=already_stored(change.applied_request),
-                source=dict(source),
-                reason=reason,
-                counts=outcome.applied,
-                warnings=[*outcome.warnings, *warn],
-                blocked=outcome.blocked_operations,
-                requires_feedback=outcome.requires_feedback,
-                options=dict(options),
-                correction=already_stored(change.correction),
-                hash_before=change.hash_before,
-                hash_after=change.hash_after,
-            ),
+        return PayloadChangedData(
+            applier={"name": applier, "version": LATEST[applier]},
+            request=change.request,
+            applied_request=change.applied_request,
+            source=dict(source),
+            reason=None if reason is None else clean(reason),
+            counts=outcome.applied,
+            warnings=[clean(text) for text in (*outcome.warnings, *warnings)],
+            blocked=outcome.blocked_operations,
+            requires_feedback=outcome.requires_feedback,
+            options=dict(options),
+            correction=change.correction,
+            hash_before=change.hash_before,
+            hash_after=change.hash_after,
         )
 
     # -- the end ------------------------------------------------------------------------------------
 
     def raise_interrupt(self, name: str, reason: Any) -> str:
         """Record a question to a person; returns its id."""
-        with self._lock:
-            self._interrupts += 1
-            interrupt = f"{self.round}.{name}.{self._interrupts}"
-        self.emit("interrupt.raised", InterruptRaisedData(interrupt=interrupt, name=name, reason=reason))
+        name = clean(name)
+        with self.log.lock:
+            interrupt = f"{self.round}.{name}.{len(self.interrupts) + 1}"
+            raised = InterruptRaisedData(interrupt=interrupt, name=name, reason=reason)
+            self.interrupts.append(raised)
+        self.emit("interrupt.raised", raised)
         return interrupt
 
-    def suspend(self, reason: str, interrupts: list[str]) -> None:
+    def suspend(self, reason: str) -> None:
         """End this process's part of an interrupted run, which may be resumed."""
+        interrupts = [raised.interrupt for raised in self.interrupts]
         self.emit("run.suspended", RunSuspendedData(reason=reason, interrupts=interrupts))
-        self.finished = True
 
     def finish(
         self,
@@ -385,68 +408,70 @@ class RunRecorder:
         """Record the end of the run, always its last event."""
         self.emit(
             "run.finished",
-            RunFinishedData(
+            lambda: RunFinishedData(
                 status=status,
                 stop_reason=stop_reason,
                 value=value,
-                error=error_info(error) if error is not None else None,
-                result=dict(result) if result is not None else None,
+                error=None if error is None else error_info(error),
+                result=None if result is None else dict(result),
                 metrics=self.metrics(),
                 payload_hash=self.payload.hash,
             ),
         )
-        self.finished = True
+
+    def metrics(self) -> dict[str, Any]:
+        """Counts and usage so far, in the shape of the AgentResult contract."""
+        with self.log.lock:
+            metrics: dict[str, Any] = {"cycleCount": self.round, "accumulatedUsage": dict(self.usage)}
+            if self.tools:
+                metrics["toolMetrics"] = {name: dict(counts) for name, counts in self.tools.items()}
+            if self.context_size is not None:
+                metrics["latestContextSize"] = self.context_size
+        return metrics
 
     def close(self) -> None:
         """End the recording: wait for what is not committed yet.
 
         Raises:
-            RecordingFailed: the store failed, and the policy is to raise.
+            RecordingFailed: it cannot be, and the policy is to raise. Not if that was raised before.
         """
-        self.finished = True
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-            if self._last is not None:
-                self._settle(self._last)
+        try:
+            self.log.close()
+        except RecordingStopped as stopped:
+            raise stopped.failure from stopped.failure.__cause__
 
     async def aclose(self) -> None:
         """`close`, without holding up the event loop."""
-        await asyncio.to_thread(self.close)
-
-    def metrics(self) -> dict[str, Any]:
-        """Counts and usage so far, in the shape of the AgentResult contract."""
-        metrics: dict[str, Any] = {"cycleCount": self.round, "accumulatedUsage": dict(self.usage)}
-        if self.tools:
-            metrics["toolMetrics"] = self.tools
-        if self.context_size is not None:
-            metrics["latestContextSize"] = self.context_size
-        return metrics
-
-    def event(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Append an event of the user's own kind, "x.<name>"."""
-        if not kind.startswith("x.") or kind == "x.":
-            raise UsageError(f'an event of your own is named "x.<name>", not "{kind}"')
-        self.emit(kind, OpenData(**data))
+        try:
+            await self.log.aclose()
+        except RecordingStopped as stopped:
+            raise stopped.failure from stopped.failure.__cause__
 
 
-def _on_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _lacks(pointer: str) -> str:
+    return f"requested, but not in the payload after the change: {pointer}"
+
+
+def _text_keys(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
+    for key in mapping:
+        if not isinstance(key, str):
+            raise UsageError(f"the keys of {what} are texts, not {type(key).__name__}")
+    return {clean(key): value for key, value in mapping.items()}
 
 
 def error_info(error: BaseException) -> ErrorInfo:
     """An exception as an event holds it. A traceback that cannot be formatted is left out."""
-    cls = type(error)
     try:
-        text = "".join(traceback.format_exception(error))
-    except Exception:
+        text = clean("".join(traceback.format_exception(error)))
+    except Exception:  # the traceback module runs code of the exception's
         text = None
+    name = class_name(type(error)).replace(":", ".", 1)
+    return ErrorInfo(type=name, message=text_of(error), traceback=text, value=error)
+
+
+def text_of(value: object) -> str:
+    """What `str` makes of a value, whatever it is."""
     try:
-        message = str(error)
+        return clean(str(value))
     except Exception:
-        message = "(its text cannot be had)"
-    return ErrorInfo(type=f"{cls.__module__}.{cls.__qualname__}", message=message, traceback=text, value=error)
+        return describe(value)

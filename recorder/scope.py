@@ -1,41 +1,55 @@
 """Where in a run the current code stands: which run, inside which call, in which task.
 
-A context variable carries it, so that nothing has to be passed through the user's functions: asyncio copies it into
-every task. Threads start with an empty context, so while a run is in progress `Thread.start` and `Executor.submit`
-carry it across. Each task and thread gets a path by order of creation ("0" is the first, "0.2" the third that it
-started), which is the same in every execution of the same code, unlike a thread's id.
+A context variable carries it, so that nothing has to be passed through the user's functions. It has to follow the work
+into other tasks and threads, which get paths of their own, by order of creation: "0" is where the run began, "0.3:1"
+the second task that it started in round 3. In every execution of the same code they are the same, unlike ids. So while
+a run is in progress three functions look for a scope where they are called: `Thread.start` and
+`ThreadPoolExecutor.submit`, which carry it over (a thread starts without context), and asyncio's `create_task`.
+
+Only this variable is carried. Whatever else the context of the caller holds, the new thread does without, as it would
+if nothing were recorded.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import functools
 import itertools
+import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from asyncio import BaseEventLoop
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from .run_recorder import RunRecorder
 
 
-@dataclass(slots=True)
 class TaskPath:
-    """The path of one task or thread, and a count of those that it started."""
+    """The path of one task or thread.
 
-    path: str = "0"
-    _children: Iterator[int] = field(default_factory=itertools.count)
+    Attributes:
+        text: as events show it.
+    """
 
-    def child(self) -> TaskPath:
-        """The path of the next task or thread that this one starts."""
-        return TaskPath(f"{self.path}.{next(self._children)}")
+    __slots__ = ("_children", "_round", "text")
+
+    def __init__(self, text: str = "0", round: int = -1) -> None:
+        self.text = text
+        self._round = round
+        self._children = (round, itertools.count())
+
+    def child(self, round: int) -> TaskPath:
+        """The path of the next task or thread that this one starts, which it does in that round."""
+        if self._children[0] != round:
+            self._children = (round, itertools.count())
+        number = next(self._children[1])
+        # Counted by round, so that a task more in one round changes nothing in the others.
+        return TaskPath(f"{self.text}.{number}" if round == self._round else f"{self.text}.{round}:{number}", round)
 
 
-@dataclass(frozen=True, slots=True)
 class Scope:
     """What the code that runs now belongs to.
 
@@ -45,111 +59,151 @@ class Scope:
         task: the task or thread it runs in.
     """
 
-    recorder: RunRecorder
-    within: str | None = None
-    task: TaskPath = field(default_factory=TaskPath)
+    __slots__ = ("recorder", "task", "within")
+
+    def __init__(self, recorder: RunRecorder, within: str | None = None, task: TaskPath | None = None) -> None:
+        self.recorder = recorder
+        self.within = within
+        self.task = task or TaskPath()
 
     def inside(self, call: str) -> Scope:
         """The scope of code that runs inside a call."""
         return Scope(self.recorder, call, self.task)
+
+    def in_new_task(self) -> Scope:
+        """The scope of a task or thread that this code starts now."""
+        return Scope(self.recorder, self.within, self.task.child(self.recorder.round))
 
 
 current: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("agentreplay_scope", default=None)
 """The scope of the running code, or None outside of any run."""
 
 
-@contextmanager
-def entered(scope: Scope | None) -> Iterator[None]:
-    """Make `scope` the current one for the block."""
-    token = current.set(scope)
-    try:
-        yield
-    finally:
-        current.reset(token)
+class entered:
+    """`with entered(scope):` makes a scope the current one for the block. One may be entered again and again."""
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, scope: Scope | None) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._token = current.set(self._scope)
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            current.reset(self._token)
+        except ValueError:
+            # A coroutine that nobody awaited to its end is closed from elsewhere, where this scope never was.
+            return
 
 
-def _child_context(scope: Scope) -> contextvars.Context:
-    context = contextvars.copy_context()
-    context.run(current.set, Scope(scope.recorder, scope.within, scope.task.child()))
-    return context
-
-
-# -- threads -----------------------------------------------------------------------------------------
-
-_carry_lock = threading.Lock()
-_runs_in_progress = 0
-_thread_start = threading.Thread.start
-_pool_submit = ThreadPoolExecutor.submit
-
-
-@functools.wraps(_thread_start)
-def _carrying_start(thread: threading.Thread) -> None:
-    scope = current.get()
-    if scope is not None and not isinstance(thread, BackgroundThread):
-        context, run = _child_context(scope), thread.run
-        thread.run = lambda: context.run(run)  # type: ignore[method-assign]  # an instance's own run, once
-    _thread_start(thread)
-
-
-@functools.wraps(_pool_submit)
-def _carrying_submit(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-    scope = current.get()
-    if scope is None:
-        return _pool_submit(pool, fn, *args, **kwargs)
-    context = _child_context(scope)
-    with entered(None):  # a worker thread that the pool starts now serves other callers later
-        return _pool_submit(pool, context.run, fn, *args, **kwargs)
+# -- carrying it -------------------------------------------------------------------------------------
 
 
 class BackgroundThread(threading.Thread):
     """A thread of ours, which belongs to no run."""
 
 
+def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    @functools.wraps(start)
+    def carrying(thread: threading.Thread) -> None:
+        scope = current.get()
+        if scope is None or isinstance(thread, BackgroundThread):
+            return start(thread)
+        inner, run, own = scope.in_new_task(), thread.run, "run" in vars(thread)
+
+        def restore() -> None:
+            if own:
+                thread.run = run  # type: ignore[method-assign]  # as it was
+            else:
+                vars(thread).pop("run", None)
+
+        def run_in_scope() -> None:
+            restore()
+            with entered(inner):
+                run()
+
+        thread.run = run_in_scope  # type: ignore[method-assign]  # until it runs
+        try:
+            return start(thread)
+        except BaseException:
+            restore()
+            raise
+
+    return carrying
+
+
+def _carrying_submit(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+    @functools.wraps(submit)
+    def carrying(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        scope = current.get()
+        if scope is None:
+            return submit(pool, fn, *args, **kwargs)
+        inner = scope.in_new_task()
+        with entered(None):  # a worker that the pool starts now will serve others too
+            return submit(pool, _run_in, inner, fn, *args, **kwargs)
+
+    return carrying
+
+
+def _run_in(scope: Scope, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    with entered(scope):
+        return fn(*args, **kwargs)
+
+
+def _carrying_create_task(create_task: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(create_task)
+    def carrying(loop: BaseEventLoop, coro: Any, **options: Any) -> Any:
+        scope = current.get()
+        # A context that is given is the caller's own, and perhaps other tasks' too; it is left as it is.
+        if scope is None or options.get("context") is not None:
+            return create_task(loop, coro, **options)
+        with entered(scope.in_new_task()):  # which the task copies
+            return create_task(loop, coro, **options)
+
+    return carrying
+
+
+_CARRIERS: Final[tuple[tuple[type, str, Callable[[Any], Any]], ...]] = (
+    (threading.Thread, "start", _carrying_start),
+    (ThreadPoolExecutor, "submit", _carrying_submit),
+    (BaseEventLoop, "create_task", _carrying_create_task),
+)
+
+_lock = threading.Lock()
+_runs_in_progress = 0
+_replaced: list[tuple[type, str, Any, Any]] = []
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)  # the thread that held it is not there
+
+
 @contextmanager
-def threads_carry_scope() -> Iterator[None]:
-    """While any such block is active, threads and thread pools run their work in the scope that started it."""
+def scope_is_carried() -> Iterator[None]:
+    """While any such block is active, threads, thread pools and asyncio tasks run in the scope that started them."""
     global _runs_in_progress
-    with _carry_lock:
-        if _runs_in_progress == 0:
-            threading.Thread.start = _carrying_start  # type: ignore[method-assign]  # undone below
-            ThreadPoolExecutor.submit = _carrying_submit  # type: ignore[method-assign,assignment]  # undone below
+    with _lock:
         _runs_in_progress += 1
+        if _runs_in_progress == 1:
+            for cls, name, carrier in _CARRIERS:
+                before = vars(cls)[name]
+                ours = carrier(before)
+                setattr(cls, name, ours)
+                _replaced.append((cls, name, before, ours))
     try:
         yield
     finally:
-        with _carry_lock:
+        with _lock:
             _runs_in_progress -= 1
             if _runs_in_progress == 0:
-                threading.Thread.start = _thread_start  # type: ignore[method-assign]
-                ThreadPoolExecutor.submit = _pool_submit  # type: ignore[method-assign]
-
-
-# -- asyncio -----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def tasks_get_paths(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """While the block is active, tasks created on `loop` within a run get paths by order of creation."""
-    before = loop.get_task_factory()
-
-    def factory(
-        loop: asyncio.AbstractEventLoop,
-        coro: Coroutine[Any, Any, Any],
-        *,
-        context: contextvars.Context | None = None,
-        **kwargs: Any,
-    ) -> asyncio.Future[Any]:
-        inner = context if context is not None else contextvars.copy_context()
-        scope = inner.get(current)
-        if scope is not None:
-            inner.run(current.set, Scope(scope.recorder, scope.within, scope.task.child()))
-        if before is None:
-            return asyncio.Task(coro, loop=loop, context=inner, **kwargs)
-        return before(loop, coro, context=inner, **kwargs)
-
-    loop.set_task_factory(factory)
-    try:
-        yield
-    finally:
-        if loop.get_task_factory() is factory:
-            loop.set_task_factory(before)
+                while _replaced:
+                    cls, name, before, ours = _replaced.pop()
+                    if vars(cls)[name] is ours:  # else somebody wrapped it since, and keeps it
+                        setattr(cls, name, before)

@@ -1,4 +1,4 @@
-"""Child runs: an agent run from within another run.
+"""Child runs: an agent, or a recorded loop, that runs from within another run.
 
 The child has a log of its own; its parent records that it started and finished, and how its payload came back. What it
 sees of the parent's payload, and what it may bring back, follow MemberJunction's rules for sub-agents.
@@ -6,113 +6,101 @@ sees of the parent's payload, and what it may bring back, follow MemberJunction'
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .agent_result import AgentResult
-from .events import SubrunFinishedData, SubrunStartedData
-from .payload import apply_scope, extract_downstream, merge_upstream, reverse_scope
+from .events import Data, SubrunFinishedData, SubrunStartedData
+from .introspection import clean
+from .locate import find_store
+from .payload import ChangeResult, apply_scope, extract_downstream, merge_upstream, reverse_scope
 from .run_recorder import RunRecorder, error_info
-from .scope import current
-
-if TYPE_CHECKING:
-    from .loop import Agent, Execution
+from .scope import Scope, current
+from .store import EventStore
 
 
-@dataclass(slots=True)
-class Child:
-    """A child run about to start."""
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where in another run a child run starts.
 
-    parent: RunRecorder
-    agent: Agent
-    payload: Any
-    upstream: Sequence[str] | None
-    scope: str | None
+    Attributes:
+        scope: in the parent.
+        name: what the parent calls the child.
+        upstream: path specs of what the child may bring back; None brings nothing back.
+        part: pointer of the part of the parent's payload that is the child's whole payload, or None.
+    """
+
+    scope: Scope
     name: str
-    call: str | None
+    upstream: Sequence[str] | None = None
+    part: str | None = None
 
-    def run(self, **options: Any) -> Any:
-        """Run it to its end; in a running event loop, return an awaitable of that."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            execution = self._begin(background=self.agent.is_async, **options)
-            try:
-                result = execution.run()
-            except BaseException as error:
-                self._failed(execution, error)
-                raise
-            return self._finished(execution, result)
-        return self._arun(**options)
+    @property
+    def recorder(self) -> RunRecorder:
+        """The parent's."""
+        return self.scope.recorder
 
-    async def _arun(self, **options: Any) -> AgentResult:
-        execution = self._begin(background=True, **options)
-        try:
-            result = await execution.arun()
-        except BaseException as error:
-            self._failed(execution, error)
-            raise
-        return self._finished(execution, result)
+    @property
+    def reference(self) -> dict[str, Any]:
+        """What the child's log says of its parent."""
+        return {"run": self.recorder.info.uid, "call": self.scope.within}
 
-    def _begin(self, **options: Any) -> Execution:
-        parent = {"run": self.parent.info.uid, "call": self.call}
-        execution = self.agent.begin(self.payload, store=self.parent.store, parent=parent, **options)
-        self.parent.emit(
-            "subrun.started", SubrunStartedData(run=execution.recorder.info.uid, name=self.name, call=self.call)
+    def started(self, child: RunRecorder) -> None:
+        """Record in the parent that the child has started."""
+        data = SubrunStartedData(run=child.info.uid, name=clean(self.name), call=self.scope.within)
+        self.recorder.emit("subrun.started", data, scope=self.scope)
+
+    def finished(
+        self, child: RunRecorder, status: str, result: AgentResult | None, error: BaseException | None = None
+    ) -> None:
+        """Record in the parent how the child ended, and bring its payload back."""
+        merge = self._bring_back(child) if self.upstream is not None and status == "completed" else None
+        extra: dict[str, Any] = {} if error is None else {"error": error_info(error)}
+        data: Data = SubrunFinishedData(
+            run=child.info.uid, status=status, result=result and result.to_json(), merge=merge, **extra
         )
-        return execution
+        self.recorder.emit("subrun.finished", data, scope=self.scope)
 
-    def _failed(self, execution: Execution, error: BaseException) -> None:
-        if self.parent.recording:
-            data = SubrunFinishedData(run=execution.recorder.info.uid, status=execution.status, error=error_info(error))
-            self.parent.emit("subrun.finished", data)
-
-    def _finished(self, execution: Execution, result: AgentResult) -> AgentResult:
-        merge: dict[str, Any] | None = None
-        if self.upstream is not None and execution.status == "completed":
-            merge = self._bring_back(execution.recorder.payload.live, execution.recorder.info.uid)
-        self.parent.emit(
-            "subrun.finished",
-            SubrunFinishedData(
-                run=execution.recorder.info.uid, status=execution.status, result=result.to_json(), merge=merge
-            ),
-        )
-        return result
-
-    def _bring_back(self, payload: Any, uid: str) -> dict[str, Any]:
+    def _bring_back(self, child: RunRecorder) -> dict[str, Any]:
         """Merge the child's payload into the parent's, as far as the path specs allow; one change of the parent's."""
-        sub = reverse_scope(payload, self.scope) if self.scope else payload
-        merged = merge_upstream(self.parent.payload.live, sub, list(self.upstream or ()), self.name)
-        self.parent.change_whole(
-            merged.result,
-            reason=f"brought back by {self.name}",
-            source={"kind": "sub-agent", "run": uid, **({"call": self.call} if self.call else {})},
-        )
+        upstream, merged = list(self.upstream or ()), ChangeResult(None, {})
+        theirs = child.live()
+        if self.part:
+            theirs = reverse_scope(theirs, self.part)
+
+        def payload(ours: Any) -> Any:
+            nonlocal merged
+            merged = merge_upstream(ours, theirs, upstream, self.name)
+            return merged.result
+
+        source = {"kind": "sub-agent", "run": child.info.uid}
+        if self.scope.within is not None:
+            source["call"] = self.scope.within
+        self.recorder.change_whole(payload, source=source, reason=f"brought back by {self.name}")
         return {
-            "upstream": list(self.upstream or ()),
-            "scope": self.scope,
+            "upstream": upstream,
+            "scope": self.part,
             "counts": merged.applied,
             "warnings": merged.warnings,
             "blocked": merged.blocked_operations,
         }
 
 
-def start_child(
-    parent: RunRecorder,
-    agent: Agent,
-    payload: Any = ...,
-    downstream: Sequence[str] = ("*",),
-    upstream: Sequence[str] | None = None,
-    scope: str | None = None,
-    name: str | None = None,
-) -> Child:
-    """Prepare a child run; see `Context.run_agent` for the arguments."""
-    if payload is ...:
-        payload = extract_downstream(parent.payload.live, list(downstream))
-        if scope:
-            payload = apply_scope(payload, scope)
-    here = current.get()
-    call = here.within if here is not None and here.recorder is parent else None
-    return Child(parent, agent, payload, upstream, scope, name or agent.name, call)
+def parent_of(store: EventStore | str | None, name: str) -> Parent | None:
+    """The place in another run from which a run starts here; None if it is a run of its own.
+
+    It is one inside of no run, and where it is to be recorded in another store than the run around it.
+    """
+    scope = current.get()
+    if scope is None or not scope.recorder.recording:
+        return None
+    around = scope.recorder.store
+    inside = store is around if isinstance(store, EventStore) else store is None or find_store(store) == around.url
+    return Parent(scope, name) if inside else None
+
+
+def downstream_payload(parent: RunRecorder, downstream: Sequence[str], part: str | None) -> Any:
+    """What a child sees of its parent's payload; see `Context.run_agent`."""
+    payload = extract_downstream(parent.live(), list(downstream))
+    return apply_scope(payload, part) if part else payload

@@ -1,28 +1,30 @@
 """A background writer, so that an event loop never waits for a commit.
 
-Events of one run are written in the order in which they were submitted; whatever has gathered while a commit was under
-way goes into the next one together. The first failure is kept and given to everything submitted after it: an event that
-cannot be stored must not be followed by ones that can.
+Events of one run are numbered and written in the order in which they were submitted; whatever has gathered while a
+commit was under way goes into the next one together. The first failure is kept and given to everything submitted after
+it: an event that cannot be stored must not be followed by ones that can.
 """
 
 from __future__ import annotations
 
+import asyncio
 import queue
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .event_codec import StoredEvent
+from .reentry import appending
 from .scope import BackgroundThread
 from .store import Summary
 
 if TYPE_CHECKING:
     from .store import EventStore, RunInfo
 
+Value = TypeVar("Value")
 
-@dataclass(slots=True)
-class _Entry:
+
+class _Entry(NamedTuple):
     row: StoredEvent
     summary: Summary
     done: Future[None]
@@ -34,55 +36,121 @@ class BackgroundWriter:
     Args:
         store: where to.
         info: the run.
+        seq: the last event that it has.
     """
 
-    def __init__(self, store: EventStore, info: RunInfo) -> None:
+    def __init__(self, store: EventStore, info: RunInfo, seq: int) -> None:
         self._store = store
         self._info = info
+        self._seq = seq
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._failure: BaseException | None = None
-        self._thread = BackgroundThread(target=self._work, name=f"agentreplay-writer-{info.id}", daemon=True)
-        self._thread.start()
+        self.finished = in_thread(self._work, f"agentreplay-writer-{info.id}")
+
+    @property
+    def backlog(self) -> int:
+        """How many events wait to be written."""
+        return self._queue.qsize()
 
     def submit(self, row: StoredEvent, summary: Summary) -> Future[None]:
         """Have an event written; the future is done when it is committed, or has the error."""
-        entry = _Entry(row, summary, Future())
+        entry = _Entry(row, summary, _running_future())
         self._queue.put(entry)
         return entry.done
 
-    def close(self) -> None:
-        """Write what was submitted, and end the thread."""
+    def stop(self) -> None:
+        """Let the thread write what was submitted and end; `finished` is done when it has."""
         self._queue.put(None)
-        self._thread.join()
 
     def _work(self) -> None:
-        while (entry := self._queue.get()) is not None:
-            batch, last = [entry], False
+        last = False
+        while not last:
+            batch = [self._queue.get()]
             while not self._queue.empty():
-                more = self._queue.get()
-                if more is None:
-                    last = True
-                    break
-                batch.append(more)
-            self._write(batch)
-            if last:
-                return
+                batch.append(self._queue.get())
+            last = batch[-1] is None
+            self._write([entry for entry in batch if entry is not None])
 
     def _write(self, batch: list[_Entry]) -> None:
-        if self._failure is None:
+        if self._failure is None and batch:
+            for entry in batch:
+                self._seq = entry.row.seq = self._seq + 1
             fields = {name: value for entry in batch for name, value in entry.summary.fields.items()}
             rows = [entry.row for entry in batch]
             try:
-                self._store.append_rows(self._info, rows[0].seq - 1, rows, Summary(fields))
+                with appending:
+                    self._store.append_rows(self._info, rows[0].seq - 1, rows, Summary(fields))
             except BaseException as error:
                 self._failure = error
         for entry in batch:
-            _finish(entry.done, self._failure)
+            if self._failure is None:
+                entry.done.set_result(None)
+            else:
+                entry.done.set_exception(self._failure)
+        appending.catch_up()
 
 
-def _finish(done: Future[None], failure: BaseException | None) -> None:
-    deliver: Callable[[], None] = (
-        (lambda: done.set_result(None)) if failure is None else (lambda: done.set_exception(failure))
-    )
-    if not done.cancelled():
-        deliver()
+# -- threads of ours, and waiting for them ---------------------------------------------------------------
+
+
+def _running_future() -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()  # from here on nobody can cancel it
+    return future
+
+
+def in_thread(fn: Callable[[], Value], name: str) -> Future[Value]:
+    """Call a function in a new thread; the future gets what it returns or raises."""
+    future = _running_future()
+
+    def work() -> None:
+        try:
+            value = fn()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    BackgroundThread(target=work, name=name, daemon=True).start()
+    return future
+
+
+def off_the_loop(fn: Callable[[], Value]) -> Value:
+    """Call a function where it may commit: here, or where an event loop runs here in another thread, waiting for it."""
+    return in_thread(fn, "agentreplay-start").result() if on_event_loop() else fn()
+
+
+def on_event_loop() -> bool:
+    """Whether an asyncio event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def until_done(future: Future[Any]) -> None:
+    """Wait for a future of another thread without holding up the event loop. Cancelling the wait is no matter to it."""
+    if future.done() or not on_event_loop():  # a loop that is not asyncio's cannot be woken from here
+        return _block_until_done(future)
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake(_: Future[Any]) -> None:
+        try:
+            loop.call_soon_threadsafe(_set, waiter)
+        except RuntimeError:  # the loop was closed meanwhile, so nobody waits
+            return
+
+    future.add_done_callback(wake)
+    await waiter
+    return None
+
+
+def _set(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _block_until_done(future: Future[Any]) -> None:
+    future.exception()

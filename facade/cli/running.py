@@ -111,7 +111,7 @@ def _prepare(target: Any, given: Given, store: EventStore) -> Callable[[], Any]:
         target = copy.copy(target)
         target.max_rounds = given.max_rounds
     options = {"input": given.input, "params": given.params}
-    execution = target.begin(given.payload, store=store, background=target.is_async, **options)
+    execution = target.begin(given.payload, store=store, **options)
     return lambda: execution.run()
 
 

@@ -1,0 +1,239 @@
+"""One call of an effect: what is appended before it, and what after.
+
+A call that is unwound because the run stops (`signals`) stays open in the log: it neither returned nor failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+from .errors import UsageError
+from .events import (
+    CallCancelledData,
+    CallFailedData,
+    CallKind,
+    Data,
+    ModelCalledData,
+    ModelReturnedData,
+    Safety,
+    ToolCalledData,
+    ToolReturnedData,
+)
+from .introspection import clean
+from .responses import model_of, stop_reason_of, usage_of
+from .run_recorder import RunRecorder, error_info
+from .scope import Scope
+from .signals import Interrupted, RecordingStopped, all_in
+from .values import already_stored, encode_bytes, loads
+
+STREAM_LIMIT: Final = 100_000
+"""Chunks of one stream that are kept; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What is known of an effect besides the callable.
+
+    Attributes:
+        kind: "model" or "tool".
+        name: as events show it.
+        safety: for tools: pure, idempotent, compensable or irreversible; None when not declared.
+        model: for models: the model's name, unless the call has a `model` argument.
+        returns, raises: types of its results and errors, for replaying.
+        compensate: undoes a compensable tool's work.
+    """
+
+    kind: CallKind
+    name: str
+    safety: Safety | None = None
+    model: str | None = None
+    returns: Any = None
+    raises: tuple[type[BaseException], ...] = ()
+    compensate: Callable[..., Any] | None = None
+
+
+def check_safety(safety: str | None) -> Safety | None:
+    """Refuse a word that is no safety.
+
+    Raises:
+        UsageError: naming the words there are.
+    """
+    for word in get_args(Safety):
+        if safety == word:
+            return word  # type: ignore[no-any-return]  # one of the words of the type
+    if safety is None:
+        return None
+    raise UsageError(f'safety is one of {", ".join(get_args(Safety))}, not "{safety}"')
+
+
+class Call:
+    """Appends the events of one call.
+
+    Methods come in two forms: the plain one returns when the event is committed, the one that begins with "a" awaits
+    that, so that an event loop goes on meanwhile.
+
+    Args:
+        effect: what is called.
+        scope: where it is called.
+        arguments: by name.
+    """
+
+    __slots__ = ("_arguments", "_effect", "_id", "_log", "_recorder", "_round", "_scope", "_started", "_stream")
+
+    def __init__(self, effect: Effect, scope: Scope, arguments: dict[str, Any]) -> None:
+        self._effect = effect
+        self._scope = scope
+        self._recorder: RunRecorder = scope.recorder
+        self._log = scope.recorder.log
+        self._arguments = arguments
+        self._id = ""
+        self._round = 0
+        self._started = time.perf_counter()
+        self._stream: _Stream | None = None
+
+    @property
+    def inside(self) -> Scope:
+        """The scope of what happens inside the call."""
+        return self._scope.inside(self._id)
+
+    # -- before the effect ---------------------------------------------------------------------------
+
+    def called(self) -> None:
+        """Append `*.called`: the effect may run when it is committed."""
+        self._log.emit(f"{self._effect.kind}.called", self._call_data, scope=self._scope, wait=True)
+        self._started = time.perf_counter()
+
+    async def acalled(self) -> None:
+        """Append `*.called`."""
+        await self._log.aemit(f"{self._effect.kind}.called", self._call_data, scope=self._scope)
+        self._started = time.perf_counter()
+
+    def _call_data(self) -> Data:
+        effect, arguments, name = self._effect, self._arguments, clean(self._effect.name)
+        self._id = self._recorder.next_call(effect.kind, self._scope.within)
+        self._round = self._recorder.round
+        if effect.kind == "tool":
+            return ToolCalledData(call=self._id, name=name, arguments=arguments, safety=effect.safety)
+        model = model_of(arguments) or effect.model
+        return ModelCalledData(call=self._id, name=name, model=model and clean(model), request=arguments)
+
+    # -- after it ------------------------------------------------------------------------------------
+
+    def begins_stream(self) -> None:
+        """Note that the call gives a stream, perhaps an empty one."""
+        self._stream = _Stream()
+
+    def gave(self, chunk: Any) -> None:
+        """Note a chunk of the stream."""
+        if self._stream is not None:
+            self._stream.add(chunk)
+
+    def returned(self, value: Any, *, abandoned: bool = False) -> None:
+        """Append `*.returned`."""
+        self._log.emit(*self._return(value, abandoned), round=self._round, scope=self._scope, wait=True)
+
+    async def areturned(self, value: Any) -> None:
+        """Append `*.returned`."""
+        try:
+            await self._log.aemit(*self._return(value, False), round=self._round, scope=self._scope)
+        except asyncio.CancelledError:  # before it was committed; so the agent never gets the result
+            self._post_cancelled()
+            raise
+
+    def raised(self, error: BaseException) -> None:
+        """Append that the call failed or was cancelled."""
+        if self._has_failed(error):
+            self._log.emit(*self._failure(error), round=self._round, scope=self._scope, wait=True)
+
+    async def araised(self, error: BaseException) -> None:
+        """Append that the call failed or was cancelled."""
+        if self._has_failed(error):
+            await self._log.aemit(*self._failure(error), round=self._round, scope=self._scope)
+
+    def finished(self, value: Any, error: BaseException | None) -> None:
+        """Append how the call ended, without waiting; for a callback of a future, which has no time."""
+        if error is None:
+            self._log.post(*self._return(value, False), round=self._round, scope=self._scope)
+        elif self._has_failed(error):
+            self._log.post(*self._failure(error), round=self._round, scope=self._scope)
+
+    def _return(self, value: Any, abandoned: bool) -> tuple[str, Callable[[], Data | None]]:
+        duration, stream = time.perf_counter() - self._started, self._stream
+        extra = {**_extra_of(stream), **({"abandoned": True} if abandoned else {})}
+
+        def tool() -> Data | None:
+            if not self._id:
+                return None
+            self._recorder.count_tool(self._effect.name, duration, True)
+            return ToolReturnedData(call=self._id, result=value, duration=duration, **extra)
+
+        def model() -> Data | None:
+            if not self._id:
+                return None
+            usage, stop_reason = usage_of(value), stop_reason_of(value)
+            if stream is not None:
+                usage, stop_reason = usage or stream.usage, stop_reason or stream.stop_reason
+            self._recorder.answered(self._id, self._scope.within, usage or {})
+            return ModelReturnedData(
+                call=self._id, response=value, usage=usage, stop_reason=stop_reason, duration=duration, **extra
+            )
+
+        return f"{self._effect.kind}.returned", tool if self._effect.kind == "tool" else model
+
+    def _has_failed(self, error: BaseException) -> bool:
+        """Whether the call itself failed, which is appended. It was cancelled, or the run stops, otherwise."""
+        if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+            self._post_cancelled()
+            return False
+        return not all_in(error, Interrupted) and not all_in(error, RecordingStopped)
+
+    def _failure(self, error: BaseException) -> tuple[str, Callable[[], Data | None]]:
+        duration, info = time.perf_counter() - self._started, error_info(error)
+
+        def make() -> Data | None:
+            if not self._id:
+                return None
+            if self._effect.kind == "tool":
+                self._recorder.count_tool(self._effect.name, duration, False)
+            return CallFailedData(call=self._id, error=info, duration=duration, **_extra_of(self._stream))
+
+        return f"{self._effect.kind}.failed", make
+
+    def _post_cancelled(self) -> None:
+        """Append `call.cancelled`, without waiting: what is being cancelled or closed has no time."""
+
+        def make() -> Data | None:
+            return CallCancelledData(call=self._id) if self._id else None
+
+        self._log.post("call.cancelled", make, round=self._round, scope=self._scope)
+
+
+class _Stream:
+    """The chunks of a stream, as they were when they passed: who gets them may mutate them."""
+
+    __slots__ = ("chunks", "dropped", "stop_reason", "usage")
+
+    def __init__(self) -> None:
+        self.chunks: list[Any] = []
+        self.dropped = 0
+        self.usage: dict[str, Any] | None = None
+        self.stop_reason: str | None = None
+
+    def add(self, chunk: Any) -> None:
+        # A model tells these with its last chunks.
+        self.usage = usage_of(chunk) or self.usage
+        self.stop_reason = stop_reason_of(chunk) or self.stop_reason
+        if len(self.chunks) < STREAM_LIMIT:
+            self.chunks.append(already_stored(loads(encode_bytes(chunk)[0])))
+        else:
+            self.dropped += 1
+
+
+def _extra_of(stream: _Stream | None) -> dict[str, Any]:
+    if stream is None:
+        return {}
+    return {"stream": stream.chunks, "dropped": stream.dropped} if stream.dropped else {"stream": stream.chunks}

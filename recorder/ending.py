@@ -1,0 +1,115 @@
+"""How a run ends: the way in which the agent's code was left becomes a status, the last event and the AgentResult."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from .agent_result import AgentResult, Interrupt, RunHandle
+from .context import Context
+from .run_recorder import RunRecorder
+from .signals import Cancelled, Interrupted, RecordingStopped, all_in, is_cancellation
+
+
+class Ending:
+    """The end of one run, whose code runs its own loop or ours.
+
+    Attributes:
+        status: running until it ended; then completed, failed, cancelled or interrupted.
+    """
+
+    def __init__(self, recorder: RunRecorder, context: Context, state: Mapping[str, Any] | None = None) -> None:
+        self.status = "running"
+        self._recorder = recorder
+        self._context = context
+        self._state = dict(state or {})
+
+    def reached(
+        self,
+        status: str,
+        stop_reason: str,
+        *,
+        value: Any = None,
+        text: Any = None,
+        error: BaseException | None = None,
+    ) -> AgentResult:
+        """Record the end of a run that goes no further.
+
+        Args:
+            value: what it came to.
+            text: what stands for the last message where the conversation has none.
+            error: what ended it.
+        """
+        self.status = status
+        structured = value if isinstance(value, (dict, list)) or dataclasses.is_dataclass(value) else None
+        result = self._result(stop_reason, value=value, text=text, error=error, structured_output=structured)
+        self._recorder.finish(status, stop_reason, value=value, error=error, result=result.document())
+        return result
+
+    def by(self, error: BaseException, value: Any = None) -> AgentResult | None:
+        """Record the end that an exception made.
+
+        Returns:
+            The result, if the exception only said how the run ends; None if it is to be raised as it is.
+
+        Raises:
+            RecordingFailed: the run could not be recorded.
+        """
+        try:
+            ended = None if self._recorder.failure is not None else self._by(error, value)
+        except RecordingStopped as stopped:
+            if stopped.failure is not self._recorder.failure:
+                raise
+            ended = None
+        if (failure := self._recorder.failure) is not None:
+            self.status = "failed"
+            raise failure from failure.__cause__
+        return ended
+
+    def _by(self, error: BaseException, value: Any) -> AgentResult | None:
+        recorder = self._recorder
+        asked = all_in(error, Interrupted)
+        if asked and all(one.run == recorder.info.uid for one in asked):
+            recorder.finish_round("interrupted")
+            return self._suspended()
+        if is_cancellation(error):
+            recorder.finish_round("cancelled")
+            result = self.reached("cancelled", "cancelled", value=value, error=error)
+            return result if all_in(error, Cancelled) else None
+        recorder.finish_round("failed")
+        self.reached("failed", "error", value=value, error=error)
+        return None
+
+    def _suspended(self) -> AgentResult:
+        self.status = "interrupted"
+        questions = [
+            Interrupt(id=raised.interrupt, name=raised.name, reason=raised.reason)
+            for raised in self._recorder.interrupts
+        ]
+        result = self._result("interrupt", interrupts=questions)
+        self._recorder.suspend("interrupt")
+        return result
+
+    def _result(
+        self,
+        stop_reason: str,
+        *,
+        value: Any = None,
+        text: Any = None,
+        error: BaseException | None = None,
+        **fields: Any,
+    ) -> AgentResult:
+        recorder, messages = self._recorder, self._context.messages
+        text = text if isinstance(text, str) else value
+        spoken = {"role": "assistant", "content": [{"text": text}]} if isinstance(text, str) else None
+        result = AgentResult(
+            stop_reason=stop_reason,
+            last_message=messages[-1] if len(messages) else spoken,
+            metrics=recorder.metrics(),
+            invocation_state=self._state,
+            **{name: field for name, field in fields.items() if field is not None},
+        )
+        # A run that never reached its store has no name there.
+        handle = RunHandle(recorder.info.id, recorder.info.uid) if recorder.info.number else None
+        return result.attach(run=handle, payload=self._context.payload, value=value, error=error)

@@ -1,0 +1,59 @@
+"""Reading what is different each time: the clock, chance, a setting. What was read is recorded, and where."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final, NoReturn, TypeVar
+
+from .errors import UsageError
+from .introspection import clean
+
+Value = TypeVar("Value")
+
+
+class RecordedRandom(random.Random):
+    """A random generator, seeded by the system, whose every draw is a `value.read` event.
+
+    Args:
+        record: called with each draw.
+    """
+
+    def __init__(self, record: Callable[[Any], None]) -> None:
+        self._record: Callable[[Any], None] | None = None  # what seeds it is no draw
+        super().__init__()
+        self._record = record
+
+    def random(self) -> float:
+        """The next float in [0, 1)."""
+        return self._read(super().random())
+
+    def getrandbits(self, k: int, /) -> int:
+        """An int of `k` random bits."""
+        return self._read(super().getrandbits(k))
+
+    def _read(self, drawn: Value) -> Value:
+        if self._record is not None:
+            self._record(drawn)
+        return drawn
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError("context.random belongs to its run; keep the numbers it gives, not the generator")
+
+
+_OWN_FOLDER: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_NOT_THE_USERS: Final = (_OWN_FOLDER, random.__file__, "<frozen ")
+
+
+def call_site() -> str | None:
+    """The place of the nearest frame that is the user's own, as "file.py:line"."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith(_NOT_THE_USERS):
+            return clean(f"{os.path.basename(path)}:{frame.f_lineno}")
+        frame = frame.f_back
+    return None

@@ -1,0 +1,251 @@
+"""The log of one run while it is written: appends events in order, and carries out the policy when the store fails.
+
+An append returns when the event is committed. Not so on an event loop, which must not commit: there a background writer
+does it, and keeps doing it for the rest of the run. Coroutines await the commit; a plain function that stands on the
+loop (such as `context.change`) only hands its event over, in order, and the next call awaits it. The events of a call
+are waited for in any case: `*.called` must be committed before the effect runs.
+
+A store that fails ends the recording. By policy the agent is stopped then (`RecordingStopped`, which becomes the one
+`RecordingFailed` of the run), or goes on unrecorded, with one warning.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from time import time_ns
+from typing import Final, Literal, TypeAlias
+
+from .errors import RecordingFailed
+from .event_codec import EPOCH, MICROSECOND, encode_data
+from .events import EVENT_OF_KIND, Data
+from .reentry import appending
+from .scope import Scope
+from .signals import RecordingStopped
+from .store import FIRST, EventStore, RunInfo, Summary
+from .upcasters import version_of
+from .writer import BackgroundWriter, on_event_loop, until_done
+
+StorePolicy: TypeAlias = Literal["raise", "warn"]
+"""What a failing store means for the agent: one clear error, or a warning and an unrecorded rest of the run."""
+
+Making: TypeAlias = Data | Callable[[], Data | None]
+"""The data of an event, or a function that makes it."""
+
+BACKLOG: Final = 1_000
+"""Events that may wait to be written before those who hand them over wait too."""
+
+_LAST: Final = ("run.finished", "run.suspended")
+_NOTHING: Final = Summary()
+
+_logs: weakref.WeakSet[RunLog] = weakref.WeakSet()
+
+
+class RunLog:
+    """Appends to the log of one run.
+
+    Args:
+        store: where the events go.
+        info: the run, which has no events yet.
+        policy: what a failing store means.
+
+    Attributes:
+        lock: guards what must happen between two events.
+        round: the round that events belong to unless they say otherwise.
+        failure: why nothing is recorded any more, or None.
+        ended: whether the run's last event was appended.
+    """
+
+    def __init__(self, store: EventStore, info: RunInfo, policy: StorePolicy) -> None:
+        self.store = store
+        self.info = info
+        self.policy = policy
+        self.lock = threading.RLock()
+        self.round = 0
+        self.failure: RecordingFailed | None = None
+        self.ended = False
+        self._seq = FIRST
+        self._writer: BackgroundWriter | None = None
+        self._last: Future[None] | None = None
+        _logs.add(self)
+
+    @property
+    def recording(self) -> bool:
+        """Whether there is anything to append to: the run goes on, and was not given up with a warning."""
+        return not self.ended and (self.failure is None or self.policy == "raise")
+
+    # -- appending ----------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        kind: str,
+        data: Making,
+        *,
+        round: int | None = None,
+        scope: Scope | None = None,
+        wait: bool = False,
+    ) -> None:
+        """Append an event; when this returns it is committed, but for what the module's first lines say of loops.
+
+        Args:
+            kind: of the event.
+            data: its data; or what makes it, called when no other event can come between, perhaps giving None for none.
+            round: the round it belongs to; by default the one that runs.
+            scope: where it happened.
+            wait: have it committed in any case.
+
+        Raises:
+            RecordingStopped: the store failed now or before, and the policy is to raise.
+        """
+        future = self.post(kind, data, round=round, scope=scope)
+        if future is not None and (wait or not on_event_loop() or self._is_behind()):
+            self._settle(future)
+
+    async def aemit(self, kind: str, data: Making, *, round: int | None = None, scope: Scope | None = None) -> None:
+        """Append an event and await its commit, without holding up the event loop."""
+        future = self.post(kind, data, round=round, scope=scope)
+        if future is not None:
+            await until_done(future)
+            self._settle(future)
+
+    def post(
+        self,
+        kind: str,
+        data: Making,
+        *,
+        round: int | None = None,
+        scope: Scope | None = None,
+    ) -> Future[None] | None:
+        """Append an event without waiting for a background writer. Returns what to wait for, if there is anything."""
+        if appending.put_off(partial(self.post, kind, data, round=round, scope=scope)):
+            return None
+        try:
+            with self.lock:
+                made = data if isinstance(data, Data) else data()
+                if made is None or not self.recording:
+                    return None
+                if self.failure is not None:
+                    raise RecordingStopped(self.failure)
+                try:
+                    with appending:
+                        return self._append(kind, made, self.round if round is None else round, scope)
+                except Exception as error:
+                    self._fail(error, kind)
+                    return None
+        finally:
+            appending.catch_up()
+
+    def _append(self, kind: str, data: Data, round: int, scope: Scope | None) -> Future[None] | None:
+        time = time_ns() // 1_000
+        row = encode_data(
+            data,
+            self.store.redactor,
+            seq=self._seq + 1,
+            round=round,
+            kind=kind,
+            version=version_of(kind),
+            time=time,
+            within=None if scope is None else scope.within,
+            task="0" if scope is None else scope.task.text,
+        )
+        summary = _NOTHING
+        if kind.startswith(("run.", "round.")):  # the events of which the list of runs tells something
+            at = EPOCH + time * MICROSECOND
+            event = EVENT_OF_KIND[kind](seq=row.seq, round=round, kind=kind, time=at, data=data)
+            summary = Summary.of((event,))
+        if self._writer is None and on_event_loop():
+            self._writer = BackgroundWriter(self.store, self.info, self._seq)
+        if self._writer is not None:
+            self._last = self._writer.submit(row, summary)
+        else:
+            try:
+                self.store.append_rows(self.info, self._seq, [row], summary)
+                self._seq = row.seq
+            except Exception:
+                raise
+            except BaseException:  # such as Ctrl-C, which leaves open whether the event was committed
+                with suppress(Exception):
+                    self._seq = self.store.run(self.info.uid).head_seq
+                raise
+        self.ended = kind in _LAST
+        return self._last
+
+    def _is_behind(self) -> bool:
+        writer = self._writer
+        return writer is not None and writer.backlog > BACKLOG
+
+    def _settle(self, future: Future[None]) -> None:
+        error = future.exception()
+        if error is not None:
+            self._fail(error)
+
+    # -- failing and ending -------------------------------------------------------------------------
+
+    def _fail(self, error: BaseException, kind: str = "an event") -> None:
+        with self.lock:
+            first = self.failure is None
+            if self.failure is None:
+                self.failure = RecordingFailed(
+                    f"{self.info.id}: {kind} could not be recorded: {error} "
+                    'The run stops here; to let a run go on unrecorded instead, use on_store_error="warn".'
+                )
+                self.failure.__cause__ = error
+        if self.policy == "raise":
+            raise RecordingStopped(self.failure)
+        if first:
+            warnings.warn(f"{self.info.id} goes on unrecorded: {kind} could not be recorded: {error}", stacklevel=2)
+
+    def give_up(self, error: BaseException) -> None:
+        """Record nothing, because the store failed before the first event. By policy, raise or warn."""
+        self._fail(error, "the run")
+
+    def close(self) -> None:
+        """End the recording: wait for what is not committed yet.
+
+        Raises:
+            RecordingStopped: it cannot be committed, and the policy is to raise. Not if it was raised before.
+        """
+        writer = self._stopped_writer()
+        if writer is not None:
+            writer.finished.result()
+            self._settle_last()
+
+    async def aclose(self) -> None:
+        """`close`, without holding up the event loop."""
+        writer = self._stopped_writer()
+        if writer is not None:
+            await until_done(writer.finished)
+            self._settle_last()
+
+    def _stopped_writer(self) -> BackgroundWriter | None:
+        with self.lock:
+            self.ended = True
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.stop()
+        return writer
+
+    def _settle_last(self) -> None:
+        if self._last is not None and self.failure is None:
+            self._settle(self._last)
+
+    def leave(self) -> None:
+        """In a forked child: the run goes on in the parent process, and is no business of this one."""
+        self.lock = threading.RLock()
+        self.ended = True
+        self._writer = None
+
+
+def _leave_runs() -> None:
+    for log in list(_logs):
+        log.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_runs)

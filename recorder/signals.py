@@ -1,0 +1,101 @@
+"""What stops a run: a signal from outside, a question to a person, a cancellation, a store that fails.
+
+Two of them unwind the agent's code although it did nothing wrong. They derive from BaseException, so that a step that
+catches `Exception` around its tools takes neither for a tool's failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, TypeVar
+
+from .errors import AgentReplayError, RecordingFailed
+
+Stop = TypeVar("Stop", bound=BaseException)
+
+
+class Interrupted(BaseException):
+    """Unwinds a step that waits for a person's answer.
+
+    Attributes:
+        run: uid of the run that asked.
+        interrupt, name, reason: what it asked, as in `interrupt.raised`.
+    """
+
+    def __init__(self, run: str, interrupt: str, name: str, reason: Any) -> None:
+        super().__init__(f"waiting for an answer to {name!r}")
+        self.run = run
+        self.interrupt = interrupt
+        self.name = name
+        self.reason = reason
+
+
+class RecordingStopped(BaseException):
+    """Unwinds an agent whose run can no longer be recorded; the run raises `failure` in its place."""
+
+    def __init__(self, failure: RecordingFailed) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class Cancelled(AgentReplayError):
+    """The run was cancelled through its signal."""
+
+
+class Signal:
+    """Asks a run to stop. The loop looks at it between rounds; a step may look at it at any time.
+
+    Attributes:
+        reason: why, as the first who asked said; None before.
+    """
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self.reason: Any = None
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the run was asked to stop."""
+        return self._event.is_set()
+
+    def abort(self, reason: Any = None) -> None:
+        """Ask the run to stop. Safe from any thread; the first reason counts."""
+        with self._lock:
+            if not self._event.is_set():
+                self.reason = reason
+                self._event.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait at most `timeout` seconds; says whether the run was asked to stop."""
+        return self._event.wait(timeout)
+
+    def throw_if_aborted(self) -> None:
+        """Raise `Cancelled` if the run was asked to stop."""
+        if self.aborted:
+            raise self.cancellation()
+
+    def cancellation(self) -> Cancelled:
+        """The exception that stands for this signal."""
+        return Cancelled("the run was cancelled" if self.reason is None else f"the run was cancelled: {self.reason}")
+
+
+def all_in(error: BaseException, cls: type[Stop]) -> list[Stop]:
+    """The exceptions of a class that an exception consists of, and of nothing else: itself, or those of a group.
+
+    A TaskGroup raises what its tasks raised as a group. One with anything else in it is a failure like any other.
+    """
+    if isinstance(error, cls):
+        return [error]
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    found = [all_in(inner, cls) for inner in error.exceptions]
+    return [one for inner in found for one in inner] if all(found) else []
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an exception says that somebody wanted the work to stop, rather than that it went wrong."""
+    return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)) or bool(
+        all_in(error, Cancelled)
+    )
