@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
 CONSOLE = re.findall(r"```console\n(.*?)```", README, re.S)
 
-MYBOT = '''
+MYBOT = """
 state = {"question": None, "notes": []}
 answers = iter(["search: parcel", "done"])
 
@@ -34,7 +34,7 @@ def main(question):
         if answer == "done":
             return
         state["notes"] += search(answer.removeprefix("search: "))
-'''
+"""
 
 
 def run_python(code: str, folder: Path) -> str:
