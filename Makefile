@@ -22,9 +22,8 @@ BUILD_REQUIRES = 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## set everything up, then record a small agent, find its mistake and re-run it
-	@rm -f .agentreplay/demo.db*
-	@$(BIN)/agentreplay demo --store .agentreplay/demo.db
+demo: $(VENV)/.installed ## set everything up, then record a small agent that fails and find its mistake
+	@$(BIN)/agentreplay demo
 
 test: $(VENV)/.tools ## run the tests against the installed wheel; ARGS="tests/test_x.py -k law" narrows them
 	$(BIN)/pytest -n 2 $(ARGS)
@@ -52,7 +51,7 @@ dist: $(VENV)/.tools ## build the two files of a release into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist $(VENV)/export
 
 clean: ## remove what these targets made; recorded runs stay
-	rm -rf $(VENV) .agentreplay/demo.db* build dist *.egg-info .*_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.python: pyproject.toml
