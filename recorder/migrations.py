@@ -82,8 +82,7 @@ message = Table(
     metadata,
     Column("id", ROWID, primary_key=True),
     Column("hash", LargeBinary(32), nullable=False, unique=True),
-    Column("body", LargeBinary, nullable=False),
-    Column("packed", Integer, nullable=False),  # 1: zstd
+    Column("body", LargeBinary, nullable=False),  # packed, as are those of blobs and the small ones of events
 )
 
 blob = Table(
@@ -91,7 +90,6 @@ blob = Table(
     metadata,
     Column("hash", LargeBinary(32), primary_key=True),
     Column("body", LargeBinary, nullable=False),
-    Column("packed", Integer, nullable=False),
 )
 
 Migration: TypeAlias = Callable[[Connection], None]

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-import zstandard
 from sqlalchemy.dialects import postgresql, sqlite
 
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
 from .migrations import blob, event, message, meta, migrate, run
+from .packing import pack, pack_small, unpack
 from .redaction import RedactionRules
 from .store import FIRST, EventStore, Head, RunInfo, Summary
 from .verifying import LOST
@@ -39,9 +39,6 @@ MISSING: Final = "a message"
 
 SEQ_BITS: Final = 32
 SEQ_MASK: Final = (1 << SEQ_BITS) - 1
-PACK_LIMIT: Final = 256
-"""Contents of fewer bytes are not worth compressing."""
-
 REMEMBERED: Final = 20_000
 """How many messages' ids are kept in memory, to save looking them up."""
 
@@ -169,8 +166,7 @@ class SqlStore(EventStore):
         dialect = self._engine.dialect
         self._append = _append_statement(dialect)
         self._keep_statements = {
-            table.name: _Statement(_ignoring(dialect, table), dialect, ["hash", "body", "packed"])
-            for table in (message, blob)
+            table.name: _Statement(_ignoring(dialect, table), dialect, ["hash", "body"]) for table in (message, blob)
         }
         by_hash = sa.select(message.c.id).where(message.c.hash == sa.bindparam("h"))
         self._message_id = _Statement(by_hash, dialect, ("h",))
@@ -315,7 +311,7 @@ class SqlStore(EventStore):
             row.time,
             row.within,
             row.task,
-            row.body,
+            None if row.body is None else pack_small(row.body),
             digest,
             conversations,
             key + 1,
@@ -346,10 +342,8 @@ class SqlStore(EventStore):
         )
 
     def _keep(self, execute: Callable[[str, Any], Any], table: sa.Table, address: str, content: bytes) -> None:
-        packed = zstandard.compress(content) if len(content) > PACK_LIMIT else content
-        smaller = len(packed) < len(content)
         statement = self._keep_statements[table.name]
-        execute(statement.sql, statement.bind((_digest(address), packed if smaller else content, int(smaller))))
+        execute(statement.sql, statement.bind((_digest(address), pack(content))))
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -394,7 +388,7 @@ class SqlStore(EventStore):
             time=row.time,
             within=row.within,
             task=row.task,
-            body=row.body,
+            body=_unpacked(row.body),
             body_hash=_address(row.body_hash) if row.body_hash else "",
             hash=_address(row.hash),
             conversations=self._addresses(row.conversations) if row.conversations else {},
@@ -423,7 +417,7 @@ class SqlStore(EventStore):
             wanted = [_digest(address) for address in addresses if address not in contents and address != MISSING]
             for chunk in _chunks(wanted):
                 for found in self._read(sa.select(table).where(table.c.hash.in_(chunk))):
-                    contents[PREFIX + found.hash.hex()] = _unpacked(found)
+                    contents[PREFIX + found.hash.hex()] = _unpacked(found.body) if type(found.body) is bytes else b""
         for address in addresses:
             if address not in contents:
                 what = address if address == MISSING else f"the content {address[:19]}…"
@@ -497,13 +491,12 @@ def _address(digest: Any) -> str:
     return PREFIX + digest.hex() if type(digest) is bytes else ""
 
 
-def _unpacked(row: sa.Row[Any]) -> bytes:
-    if type(row.body) is not bytes:
-        return b""  # what was changed is no longer what its address says; verifying names it
+def _unpacked(stored: Any) -> Any:
+    """What was packed. Bytes that were changed come back as they are: verifying finds that they are not the same."""
     try:
-        return bytes(zstandard.decompress(row.body)) if row.packed else row.body
-    except (zstandard.ZstdError, MemoryError):  # also the size that it claims to have may have been changed
-        return b""
+        return unpack(stored) if type(stored) is bytes else stored
+    except ValueError:
+        return stored
 
 
 def _runs(ids: Sequence[int]) -> list[list[int]]:

@@ -95,7 +95,6 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
         ("event", "conversations", "key & 4294967295 = 1", 1),
         ("message", "body", "id = 1", 1),
         ("message", "body", "id = 2", 1),
-        ("message", "packed", "id = 1", 1),
         ("blob", "body", "1", 2),
         ("event", "hash", "kind = ''", 3),
         ("event", "kind", "kind = ''", 4),

@@ -1,0 +1,73 @@
+"""Packing gives back what was packed, and damaged bytes are refused."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+
+import pytest
+from agentreplay.recorder.packing import WORDS_1, pack, pack_small, unpack
+from hypothesis import given
+from hypothesis import strategies as st
+
+EVENT = b'{"call":"7.1","result":{"id":"A-17","total":129.5},"duration":0.000123}'
+
+DIGEST = "21b385bfcb56fdfc5d2427889ded231f44c306fa1f1c0a22e77321489f648595"
+PACKED = "02000025010063c103976bdedd9f869f6f0e624cbac6860c06fc041ecddb97309d485e10238ed423b236"
+
+json_texts = st.one_of(
+    st.binary(max_size=2_000).map(lambda tail: b"{" + tail),
+    st.integers(0, 3_000).map(lambda n: b'{"text":"' + b"lorem ipsum " * n + b'"}'),
+    st.just(b""),
+)
+
+
+@given(json_texts)
+def test_what_is_packed_comes_back(text: bytes) -> None:
+    """Packing loses nothing, and never makes a text longer."""
+    for packed in (pack(text), pack_small(text)):
+        assert unpack(packed) == text
+        assert len(packed) <= len(text)
+
+
+def test_small_events_take_half_the_room() -> None:
+    """The dictionary knows what events look like."""
+    assert len(pack(EVENT)) < len(EVENT) * 0.6
+
+
+def test_the_dictionary_never_changes() -> None:
+    """It is part of the format: stores made by any release open in every later one."""
+    assert hashlib.sha256(WORDS_1.encode()).hexdigest() == DIGEST
+    assert unpack(bytes.fromhex(PACKED)) == EVENT
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"\x01", b"\x02"]))
+def test_bytes_that_were_not_packed_are_refused_or_read(tail: bytes, first: bytes) -> None:
+    """Whatever stands in a file, unpacking gives bytes or a ValueError, and never runs out of memory."""
+    with contextlib.suppress(ValueError):
+        assert type(unpack(first + tail)) is bytes
+
+
+def test_a_claim_to_be_huge_is_refused() -> None:
+    """A few bytes that say that they unpack to terabytes."""
+    with pytest.raises(ValueError, match="claims"):
+        unpack(b"\x01" + bytes.fromhex("28b52ffde0ffffffffffff0000010000"))
+
+
+def test_threads_do_not_share_compressors() -> None:
+    """Packing in many threads at once gives the same bytes."""
+    expected = pack(EVENT)
+    wrong = []
+
+    def work() -> None:
+        for _ in range(2_000):
+            if pack(EVENT) != expected or unpack(expected) != EVENT:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
