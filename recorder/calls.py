@@ -162,7 +162,7 @@ class Call:
             self._log.post(*self._failure(error), round=self._round, scope=self._scope)
 
     def _return(self, value: Any, abandoned: bool) -> tuple[str, Callable[[], Data | None]]:
-        duration, stream = time.perf_counter() - self._started, self._stream
+        duration, stream = round(time.perf_counter() - self._started, 6), self._stream
         extra = {**_extra_of(stream), **({"abandoned": True} if abandoned else {})}
 
         def tool() -> Data | None:
@@ -192,7 +192,7 @@ class Call:
         return not all_in(error, Interrupted) and not all_in(error, RecordingStopped)
 
     def _failure(self, error: BaseException) -> tuple[str, Callable[[], Data | None]]:
-        duration, info = time.perf_counter() - self._started, error_info(error)
+        duration, info = round(time.perf_counter() - self._started, 6), error_info(error)
 
         def make() -> Data | None:
             if not self._id:

@@ -38,9 +38,16 @@ migration = Table(
     metadata,
     Column("name", String(100), primary_key=True),
     Column("applied", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
-meta = Table("meta", metadata, Column("name", String(100), primary_key=True), Column("value", LargeBinary))
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("value", LargeBinary),
+    sqlite_with_rowid=False,
+)
 
 run = Table(
     "run",
@@ -53,7 +60,7 @@ run = Table(
     Column("started", BigInteger, nullable=False),
     Column("finished", BigInteger),
     Column("origin", Text, nullable=False),
-    Column("parent", String(36), index=True),
+    Column("parent", String(36)),
     Column("fork_of", String(36)),
     Column("fork_seq", BigInteger),
 )

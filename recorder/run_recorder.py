@@ -216,7 +216,7 @@ class RunRecorder:
             undecided = {"step": UNDECIDED, "message": "the round ended without a decision"}
             self._post("step.decided", lambda: self._decides(undecided, None))
         self._round_open = False
-        duration = time.perf_counter() - self._round_started
+        duration = round(time.perf_counter() - self._round_started, 6)
         return RoundFinishedData(outcome=outcome, payload_hash=self.payload.hash, duration=duration)
 
     def _follow(self, outcome: str) -> None:
