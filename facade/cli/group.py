@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from .streams import complain, tolerate_any_text
+from .streams import complain, encodable, tolerate_any_text
 
 DIFFERENCE: Final = 1
 USAGE: Final = 2
@@ -82,6 +82,10 @@ class VerbGroup(click.Group):
                     [(f"{name:{width}}", v.summary) for name, v in self._verbs.items() if v.section == section]
                 )
 
+    def get_help(self, ctx: click.Context) -> str:
+        """The help, as the encoding of stdout allows."""
+        return encodable(super().get_help(ctx))
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -131,7 +135,7 @@ def report(error: Exception) -> int:
     if isinstance(error, click.exceptions.Abort):
         return INTERRUPTED
     if isinstance(error, click.ClickException):
-        error.show()
+        error.show(sys.stderr)
         return error.exit_code
     if isinstance(error, AgentReplayError):
         message, code = str(error), USAGE if isinstance(error, UsageError) else DATA

@@ -21,7 +21,7 @@ def command(words: str) -> str:
 def program() -> str:
     """How this program is called from here: by its name if the shell finds it, else by its path."""
     called = Path(sys.argv[0])
-    if called.stem == "__main__":
+    if called.name == "__main__.py" and called.parent == Path(__file__).parent.parent:
         return "python -m agentreplay"
     if shutil.which("agentreplay") is not None or called.name != "agentreplay":
         return "agentreplay"

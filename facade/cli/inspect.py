@@ -7,8 +7,6 @@ from typing import Final
 import click
 
 from .options import VerbCommand, json_option, run_argument, store_option
-from .output import console, print_json
-from .runs import Names, open_for_reading, row_of, step_meant
 
 
 @click.command(
@@ -29,6 +27,10 @@ def ls(store: str | None, limit: int | None, as_json: bool) -> None:
     With --json: a list of {run, uid, agent, status, steps, started, duration, origin, parent}. `started` is ISO 8601 in
     UTC, `duration` in seconds, `parent` the run that started this one or that it was forked from.
     """
+    from .output import console, print_json
+    from .render_runs import render_runs
+    from .runs import Names, open_for_reading, row_of
+
     found = open_for_reading(store)
     infos = found.runs()
     names = Names(found, infos)
@@ -36,8 +38,6 @@ def ls(store: str | None, limit: int | None, as_json: bool) -> None:
     if as_json:
         print_json([row_of(info, names) for info in shown])
         return
-    from .render_runs import render_runs
-
     render_runs(console(), shown, names, total=len(infos))
 
 
@@ -64,13 +64,14 @@ def show(run: str, store: str | None, step: int | None, rounds: str | None, shor
     is the word of the step ("Actions"), `calls` a list of {call, kind, name, status, duration}, `changes` a list of the
     JSON Pointers at which the payload changed.
     """
+    from .runs import open_for_reading, step_meant
     from .show import Selection, show_run
 
+    if step is not None and rounds is not None:
+        raise click.UsageError("--step and --rounds exclude each other")
     found = open_for_reading(store)
     info = found.run(run)
     if step is not None:
-        if rounds is not None:
-            raise click.UsageError("--step and --rounds exclude each other")
         number = step_meant(found, info, step)
         selection = Selection(number, number)
     else:
@@ -99,6 +100,8 @@ def state(run: str, store: str | None, step: int, whole: bool, as_json: bool) ->
     {"$type": …}.
     """
     from ..replay.timeline import state_of
+    from .output import console, print_json
+    from .runs import open_for_reading, step_meant
 
     found = open_for_reading(store)
     info = found.run(run)
@@ -153,6 +156,7 @@ def diff(
     `state --all`.
     """
     from .diff import Asked, changes_asked_for, show_diff
+    from .runs import open_for_reading
 
     if as_json and patch:
         raise click.UsageError("--json and --patch exclude each other")

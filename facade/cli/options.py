@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from .streams import encodable
+
 
 class VerbCommand(click.Command):
     """A verb whose help ends in examples.
@@ -18,6 +20,10 @@ class VerbCommand(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str], **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = examples
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The help, as the encoding of stdout allows."""
+        return encodable(super().get_help(ctx))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, one a line."""

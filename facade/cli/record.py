@@ -84,7 +84,7 @@ def run(
     from .output import console, print_json
     from .running import Given, print_error, run_reference
     from .runs import Names, row_of
-    from .streams import complain
+    from .streams import complain, say
 
     ran = run_reference(agent, Given(payload, given_input, params, max_rounds), store, keep_stdout=as_json)
     if ran.error is not None:
@@ -95,7 +95,7 @@ def run(
         return 1
     if as_json:
         if ran.error is not None:
-            click.echo(f"recorded as {ran.runs[-1].id}", err=True)
+            say(f"recorded as {ran.runs[-1].id}")
         print_json(row_of(ran.runs[-1], Names(ran.store)))
     else:
         from .render_runs import render_recorded

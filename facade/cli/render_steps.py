@@ -106,11 +106,11 @@ class RunPage:
 
     def gap(self, hidden: range, info: RunInfo) -> None:
         """Write that rounds are left out, and how to see them."""
-        rounds = count(len(hidden), "round")
+        rounds = count(len(hidden), "more round")
         write(self._page)
         write(
             self._page,
-            (f"… {rounds} more: ", "dim"),
+            (f"… {rounds}: ", "dim"),
             (command(f"show {info.id} --rounds {hidden.start}:{hidden.stop - 1}"), "bold"),
         )
         write(self._page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import inspect
 import os
 import sys
@@ -14,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
 from ..recorder.environment import process_identity
 from ..recorder.errors import AgentReplayError, RecordingFailed, UsageError
 from ..recorder.locate import VARIABLE, open_store
 from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunInfo
 from .loading import load, required_arguments
-from .streams import complain, harmless, streams_of_the_agent
+from .streams import complain, harmless, say, streams_of_the_agent
 
 STEP_ARGUMENTS: Final = 2
 
@@ -76,11 +75,8 @@ def run_reference(reference: str, given: Given, url: str | None, *, keep_stdout:
     before = max((info.number for info in store.runs()), default=0)
     error: BaseException | None = None
     with _store_of_the_agent(store.url), streams_of_the_agent(keep_stdout=keep_stdout):
-        prepared = False
         try:
-            execute = _prepare(load(reference), given, store)
-            prepared = True
-            execute()
+            _prepare(load(reference), given, store)()
         except RecordingFailed:
             raise
         except KeyboardInterrupt:
@@ -89,8 +85,9 @@ def run_reference(reference: str, given: Given, url: str | None, *, keep_stdout:
         except SystemExit as raised:
             error = raised if raised.code not in (None, 0) else None
         except Exception as raised:
-            # Before the agent runs, only what its own module raised is its error.
-            if not prepared and isinstance(raised, AgentReplayError) and not _passes_through_user_code(raised):
+            # Before there is a run, only what the agent's own module raised is its error.
+            ours = isinstance(raised, AgentReplayError) and not _passes_through_user_code(raised)
+            if ours and not _runs_of_this_process(store, before):
                 raise
             error = raised
     return Ran(store, _runs_of_this_process(store, before), error)
@@ -101,7 +98,6 @@ def _prepare(target: Any, given: Given, store: EventStore) -> Callable[[], Any]:
 
     Raises:
         UsageError: it cannot be run, or not with what was given.
-        StoreError: the run cannot be recorded.
     """
     if not isinstance(target, Agent) and _is_step(target):
         target = Agent(target, getattr(target, "__name__", type(target).__name__))
@@ -110,9 +106,7 @@ def _prepare(target: Any, given: Given, store: EventStore) -> Callable[[], Any]:
     if given.max_rounds is not None:
         target = copy.copy(target)
         target.max_rounds = given.max_rounds
-    options = {"input": given.input, "params": given.params}
-    execution = target.begin(given.payload, store=store, **options)
-    return lambda: execution.run()
+    return functools.partial(target.run, given.payload, given.input, given.params, store=store)
 
 
 def _is_step(target: Any) -> bool:
@@ -181,7 +175,7 @@ def _runs_of_this_process(store: EventStore, before: int) -> list[RunInfo]:
 
 def _say_what_was_recorded(store: EventStore, before: int) -> None:
     for info in _runs_of_this_process(store, before):
-        click.echo(f"stopped; recorded as {info.id} ({info.status})", err=True)
+        say(f"stopped; recorded as {info.id} ({info.status})")
 
 
 # -- what the agent raised -----------------------------------------------------------------------------------------
@@ -195,7 +189,7 @@ def print_error(error: BaseException) -> None:
     summary = traceback.TracebackException.from_exception(error)
     _strip(summary, set())
     for line in "".join(summary.format()).rstrip("\n").split("\n"):
-        click.echo(harmless(line), err=True)
+        say(harmless(line))
 
 
 def _strip(summary: traceback.TracebackException, seen: set[int]) -> None:

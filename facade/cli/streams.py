@@ -48,9 +48,21 @@ def harmless(line: str) -> str:
 def complain(message: str) -> None:
     """Write an error to stderr."""
     first, *more = message.replace("\r\n", "\n").split("\n")
-    click.echo(click.style("error: ", fg="red", bold=True) + harmless(first), err=True)
+    say(click.style("error: ", fg="red", bold=True) + harmless(first))
     for line in more:
-        click.echo(f"       {harmless(line)}", err=True)
+        say(f"       {harmless(line)}")
+
+
+def say(line: str) -> None:
+    """Write a line to stderr; without its colours where that is no terminal."""
+    # The stream is named: for one in ASCII click would use another of its own, in UTF-8.
+    click.echo(line, file=sys.stderr)
+
+
+def encodable(text: str) -> str:
+    """A text as stdout can write it; for what is written by click, which does not ask our error handler."""
+    encoding = sys.stdout.encoding or "ascii"
+    return text.encode(encoding, HANDLER).decode(encoding)
 
 
 @contextmanager
