@@ -120,7 +120,7 @@ class _Walk:
                 self.remove(value, (*old_at, key))
 
     def compare_lists(self, old: list[Any], new: list[Any], old_at: Keys, new_at: Keys) -> None:
-        found = align(old, new, _distance)
+        found = align(old, new, distance)
         moved = {to: start for start, to in found.moved}
         changed = {to: start for start, to in found.changed}
         for to in sorted({*found.added, *moved, *changed}):
@@ -153,7 +153,7 @@ def _nothing_shared(old: Any, new: Any) -> bool:
     return isinstance(old, dict) and isinstance(new, dict) and bool(old) and bool(new) and old.keys().isdisjoint(new)
 
 
-def _distance(old: Any, new: Any) -> float:
+def distance(old: Any, new: Any) -> float:
     """Judge how far two items are from each other; 0.0 is equal, 1.0 nothing in common."""
     old, new = stored_tree(old), stored_tree(new)
     if type(old) is not type(new) or is_tag(old) != is_tag(new):
