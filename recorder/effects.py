@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from .binding import binder
 from .calls import Call, Effect
+from .introspection import isinstance_of, static_attribute
 from .scope import current, entered
 from .signals import RecordingStopped
 
@@ -36,7 +37,7 @@ def perform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
         raise
     if type(value) is CoroutineType:
         return _record_coroutine(call, value)
-    if isinstance(value, (asyncio.Future, concurrent.futures.Future)):
+    if isinstance_of(value, asyncio.Future) or isinstance_of(value, concurrent.futures.Future):
         value.add_done_callback(functools.partial(_record_future, call))
         return value
     if (driven := _driven(call, value)) is not None:
@@ -51,7 +52,7 @@ async def aperform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kw
         await call.acalled()
         with entered(call.inside):
             value = fn(*args, **kwargs)
-            if inspect.isawaitable(value):
+            if _is_awaitable(value):
                 value = await value
     except BaseException as error:
         await call.araised(error)
@@ -60,6 +61,13 @@ async def aperform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kw
         return driven
     await call.areturned(value)
     return value
+
+
+def _is_awaitable(value: Any) -> bool:
+    """Like `inspect.isawaitable`, by the real type: `__class__` is not asked."""
+    if type(value) is GeneratorType:
+        return bool(value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
+    return static_attribute(type(value), "__await__") is not None
 
 
 def _driven(call: Call, value: Any) -> Any:
