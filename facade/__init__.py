@@ -86,6 +86,8 @@ _HOME = {
     "wrap": "recorder.decorators",
 }
 
+_RECORDING = ("recorder.loop", "recorder.recording")
+
 __all__ = [
     "AgentReplayError",
     "AgentResult",
@@ -133,6 +135,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
+    if home in _RECORDING:
+        import_module(".snapshotting", __name__).start()
     return value
 
 

@@ -91,8 +91,9 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
     """Open a store, or take the one that this process has open already.
 
     Args:
-        url: a SQLAlchemy URL, a file, a folder that holds `store.db`, or "memory:" (a new store in memory). By default
-            `AGENTREPLAY_STORE`, else the nearest `.agentreplay/store.db` upwards from here, else one created here.
+        url: a URL ("sqlite:///…", "postgresql://…"), a file, a folder that holds `store.db`, or "memory:" (a new store
+            in memory). By default `AGENTREPLAY_STORE`, else the nearest `.agentreplay/store.db` upwards from here, else
+            one created here.
         create: make the store if it is not there; a reader says False.
 
     Raises:
@@ -110,7 +111,7 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
             _prepare_folder(path, create)
         from .sql_store import SqlStore  # SQLAlchemy takes a while to import; a store in memory does without
 
-        store = SqlStore(found)
+        store = SqlStore(found, create=create)
         _opened[found] = store, _identity(path)
         return store
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
 from .redaction import RedactionRules
-from .store import EventStore, Head, RunInfo, Summary
+from .store import EventStore, Head, RunInfo, Snapshot, Summary
 
 
 class MemoryStore(EventStore):
@@ -23,6 +23,7 @@ class MemoryStore(EventStore):
         self._infos: list[RunInfo] = []
         self._logs: dict[int, list[StoredEvent]] = {}
         self._contents: dict[str, bytes] = {}
+        self._snapshots: dict[int, dict[int, Snapshot]] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -81,6 +82,19 @@ class MemoryStore(EventStore):
             return {address: self._contents[address] for address in addresses}
         except KeyError as error:
             raise CorruptLog(f"the content {error.args[0]} is missing from the store") from None
+
+    def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
+        kept = self._snapshots.get(number, {}).values()
+        fitting = [
+            snapshot
+            for snapshot in kept
+            if (step is None or snapshot.step <= step) and (until is None or snapshot.seq <= until)
+        ]
+        return max(fitting, default=None)
+
+    def _write_snapshot(self, number: int, snapshot: Snapshot) -> None:
+        with self._lock:
+            self._snapshots.setdefault(number, {}).setdefault(snapshot.seq, snapshot)
 
     def _list_runs(self) -> list[RunInfo]:
         return list(self._infos)

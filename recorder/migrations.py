@@ -27,11 +27,13 @@ from sqlalchemy import (
     select,
 )
 
-from .errors import UnknownVersion
+from .errors import StoreError, UnknownVersion
 
 metadata = MetaData()
 
 ROWID = BigInteger().with_variant(Integer, "sqlite")  # SQLite makes only INTEGER PRIMARY KEY the row's own id
+NUMBER = Integer().with_variant(BigInteger, "postgresql")  # SQLite's is as large as need be
+UID = String(36).with_variant(Text(collation="C"), "postgresql")  # collated by bytes, the index finds prefixes
 
 migration = Table(
     "migration",
@@ -53,15 +55,15 @@ run = Table(
     "run",
     metadata,
     Column("number", ROWID, primary_key=True),
-    Column("uid", String(36), nullable=False, unique=True),
+    Column("uid", UID, nullable=False, unique=True),
     Column("agent", Text, nullable=False),
-    Column("status", String(20), nullable=False),
-    Column("steps", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("steps", NUMBER, nullable=False),
     Column("started", BigInteger, nullable=False),
     Column("finished", BigInteger),
     Column("origin", Text, nullable=False),
-    Column("parent", String(36)),
-    Column("fork_of", String(36)),
+    Column("parent", UID),
+    Column("fork_of", UID),
     Column("fork_seq", BigInteger),
 )
 
@@ -72,9 +74,9 @@ event = Table(
     "event",
     metadata,
     Column("key", ROWID, primary_key=True, autoincrement=False),  # run number << 32 | seq
-    Column("round", Integer, nullable=False),
+    Column("round", NUMBER, nullable=False),
     Column("kind", Text, nullable=False),
-    Column("version", Integer, nullable=False),
+    Column("version", NUMBER, nullable=False),
     Column("time", BigInteger, nullable=False),
     Column("within", Text),
     Column("task", Text, nullable=False),
@@ -99,32 +101,49 @@ blob = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("key", ROWID, primary_key=True, autoincrement=False),  # as that of the event after which it was taken
+    Column("step", NUMBER, nullable=False),
+    Column("state", LargeBinary, nullable=False),  # packed
+)
+
 Migration: TypeAlias = Callable[[Connection], None]
 
 
 def _first_tables(connection: Connection) -> None:
-    metadata.create_all(connection, tables=[meta, run, event, message, blob])
+    # Without a look at what is there: a table of that name is somebody else's, and then this is no place for a store.
+    metadata.create_all(connection, tables=[meta, run, event, message, blob, snapshot], checkfirst=False)
     connection.execute(insert(meta).values(name="redaction_key", value=secrets.token_bytes(32)))
 
 
 MIGRATIONS: Final[dict[str, Migration]] = {"0001-events": _first_tables}
 
 
-def migrate(connection: Connection) -> None:
+def migrate(connection: Connection, name: str, *, create: bool) -> None:
     """Bring the store behind `connection` to this version's tables. The caller holds the write lock and commits.
+
+    Args:
+        connection: in a transaction.
+        name: of the store, for messages.
+        create: make the tables if there are none.
 
     Raises:
         UnknownVersion: a newer agentreplay made the store.
+        StoreError: there is no store, and none may be made.
     """
     if not inspect(connection).has_table("migration"):
-        metadata.create_all(connection, tables=[migration])
+        if not create:
+            raise StoreError(f"there is no store in {name}. Record a run into it first, or name another with --store.")
+        metadata.create_all(connection, tables=[migration], checkfirst=False)
     applied = set(connection.scalars(select(migration.c.name)))
     if unknown := sorted(applied - MIGRATIONS.keys()):
         raise UnknownVersion(
-            f"the store {connection.engine.url.render_as_string()} was changed by a newer agentreplay "
+            f"the store {name} was changed by a newer agentreplay "
             f"({', '.join(unknown)}); install that version, or use another store with --store"
         )
-    for name, apply in MIGRATIONS.items():
-        if name not in applied:
+    for step, apply in MIGRATIONS.items():
+        if step not in applied:
             apply(connection)
-            connection.execute(insert(migration).values(name=name, applied=int(time.time() * 1_000_000)))
+            connection.execute(insert(migration).values(name=step, applied=int(time.time() * 1_000_000)))

@@ -44,6 +44,9 @@ BACKLOG: Final = 1_000
 _LAST: Final = ("run.finished", "run.suspended")
 _NOTHING: Final = Summary()
 
+when_appended: Callable[[EventStore, RunInfo, int], None] | None = None
+"""Told of each append and its bytes, if it is set: something above takes snapshots by weight."""
+
 _logs: weakref.WeakSet[RunLog] = weakref.WeakSet()
 
 
@@ -174,6 +177,8 @@ class RunLog:
                     self._seq = self.store.run(self.info.uid).head_seq
                 raise
         self.ended = kind in _LAST
+        if when_appended is not None:
+            when_appended(self.store, self.info, len(row.body or b""))
         return self._last
 
     def _is_behind(self) -> bool:

@@ -1,11 +1,11 @@
-"""A store in a SQL database, through SQLAlchemy Core; SQLite unless told otherwise.
+"""A store in a SQL database, through SQLAlchemy Core; SQLite unless told otherwise, or PostgreSQL (see `databases`).
 
 Appending is the hot path. The statements are compiled once by SQLAlchemy and run on one driver connection that the
-store holds and guards with a lock; reading goes through the engine's pool beside it (SQLite: write-ahead log, so
-readers and the writer do not wait for each other). An append is one transaction: messages, blobs, rows, and last the
-head, whose `UPDATE … WHERE head_seq = expected` is the version check.
+store holds and guards with a lock; reading goes through the engine's pool beside it. An append is one transaction:
+messages, blobs, and the rows, each of which takes the place of the run's end mark, if the mark stands where the writer
+expects it. That is the version check.
 
-Nothing is carried across `fork`: a child process connects anew.
+Nothing is carried across `fork`: a child process connects anew, as does one whose connection was lost.
 """
 
 from __future__ import annotations
@@ -13,24 +13,31 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from .column_text import from_column, to_column
+from .databases import Execute, database_at, without_password
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
-from .migrations import blob, event, message, meta, migrate, run
+from .migrations import blob, event, message, meta, migrate, run, snapshot
 from .packing import pack, pack_small, unpack
 from .redaction import RedactionRules
-from .store import FIRST, EventStore, Head, RunInfo, Summary
+from .store import FIRST, EventStore, Head, RunInfo, Snapshot, Summary
 from .verifying import LOST
 
-BUSY_SECONDS: Final = 60
-"""How long a writer waits for another process's transaction before it gives up."""
+Value = TypeVar("Value")
+
+ATTEMPTS: Final = 20
+"""How often a transaction is carried out that has to give way to others."""
+
+OUT_OF_REACH: Final = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)
+"""What reading raises where a server is out of reach."""
 
 PREFIX: Final = "sha256:"
 PREFIX_LENGTH: Final = len(PREFIX)
@@ -42,8 +49,8 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 REMEMBERED: Final = 20_000
 """How many messages' ids are kept in memory, to save looking them up."""
 
-CHECKPOINT_PAGES: Final = 4_000
-"""SQLite: how many pages of write-ahead log (16 MB) are gathered before they are moved into the file."""
+KEPT_ONCE: Final = ((message, ("hash", "body")), (blob, ("hash", "body")), (snapshot, ("key", "step", "state")))
+"""Tables whose rows are never written twice, and the columns of a new row; the first one names it."""
 
 MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
 """An end mark; see `migrations`."""
@@ -83,6 +90,10 @@ class _Statement:
         return named if self._order is None else [named[name] for name in self._order]
 
 
+class _GaveWay(Exception):
+    """A transaction was ended by the server in favour of another; carried out anew it succeeds."""
+
+
 class _Transaction:
     """One transaction on a store's held connection: all or nothing, and errors in our own words."""
 
@@ -91,12 +102,12 @@ class _Transaction:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def __enter__(self) -> Callable[[str, Any], Any]:
+    def __enter__(self) -> Execute:
         store = self._store
         store._lock.acquire()
         try:
-            execute: Callable[[str, Any], Any] = store._connected().execute
-            execute(store._begin, ())
+            execute: Execute = store._connected().execute
+            execute(store._database.begin, ())
         except BaseException as error:
             store._lock.release()
             store._explain(error)
@@ -113,7 +124,10 @@ class _Transaction:
                 except BaseException as failure:
                     error = failure
             store._message_ids.clear()  # some may be ids that this transaction gave
-            store._driver.execute("ROLLBACK", ())
+            with suppress(store._driver_error):  # a lost connection has ended the transaction already
+                store._driver.execute("ROLLBACK", ())
+            if store._database.gave_way(error):
+                raise _GaveWay from error
             store._explain(error)
             raise error
         finally:
@@ -124,80 +138,103 @@ class SqlStore(EventStore):
     """Keeps runs in the database at `url`, making its tables on first use.
 
     Args:
-        url: a SQLAlchemy URL, such as "sqlite:////home/me/store.db".
+        url: "sqlite:////home/me/store.db" or "postgresql://me:password@host/database", as SQLAlchemy reads them.
         rules: what to redact; see `EventStore`.
         durability: "commit" (default: committed before the call returns, survives a killed process) or "full" (also
             a power loss).
+        create: make the store's tables if there are none.
 
     Raises:
         StoreError: the database cannot be opened, or is no store.
     """
 
-    def __init__(self, url: str, rules: RedactionRules | None = None, durability: str = "commit") -> None:
+    def __init__(
+        self, url: str, rules: RedactionRules | None = None, durability: str = "commit", *, create: bool = True
+    ) -> None:
         super().__init__(rules)
         if durability not in ("commit", "full"):
             raise StoreError(f'durability is "commit" or "full", not "{durability}"')
         self.url = url
+        self._database, self._driver_url = database_at(url)
         self._durability = durability
+        self._create = create
         self._lock = threading.RLock()
-        self._forked = False
+        self._stale = False
         self.closed = False
+        self._fairy: Any = None
         self._inherited: list[Any] = []
+        self._engine = self._make_engine()
         self._open()
         _open_stores.add(self)
 
+    @property
+    def name(self) -> str:
+        return without_password(self.url)
+
     # -- connecting ---------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        """Connect: at first, and again in a forked child."""
+    def _make_engine(self) -> sa.Engine:
         try:
-            self._engine = sa.create_engine(self.url, connect_args=self._connect_args())
-            sa.event.listen(self._engine, "connect", self._prepare)
-            self._in_transaction(migrate)
+            engine = sa.create_engine(self._driver_url, **self._database.options)
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"cannot open the store {self.name}: the driver {error.name} is not installed; "
+                "`pip install 'agentreplay-debugger[postgres]'` brings it"
+            ) from error
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise StoreError(f"{self.name} is no URL of a store: {_reason(error)}") from error
+        sa.event.listen(engine, "connect", self._set_up)
+        return engine
+
+    def _open(self) -> None:
+        """Connect: at first, again in a forked child, and when the connection was lost."""
+        self._disconnect()
+        try:
+            self._migrate()
             self._driver = self._hold()
             self._cursor = self._driver.cursor()
-        except (sa.exc.SQLAlchemyError, UnicodeError, TypeError) as error:  # the latter two from damaged files
-            raise StoreError(
-                f"cannot open the store {self.url}: {_reason(error)}. "
-                "Is it an agentreplay store? Name another one with --store."
-            ) from error
-        self._forked = False
+        except BaseException as error:
+            self._disconnect()
+            if isinstance(error, (sa.exc.SQLAlchemyError, UnicodeError, TypeError)):  # the latter two: a damaged file
+                raise StoreError(
+                    f"cannot open the store {self.name}: {_reason(error)}. {self._database.hint}"
+                ) from error
+            raise
+        self._stale = False
         self._heads.clear()
         dialect = self._engine.dialect
         self._append = _append_statement(dialect)
         self._keep_statements = {
-            table.name: _Statement(_ignoring(dialect, table), dialect, ["hash", "body"]) for table in (message, blob)
+            table.name: _Statement(_ignoring(dialect, table, names[0]), dialect, names) for table, names in KEPT_ONCE
         }
         by_hash = sa.select(message.c.id).where(message.c.hash == sa.bindparam("h"))
         self._message_id = _Statement(by_hash, dialect, ("h",))
         self._message_ids: dict[str, int] = {}
         self._message_addresses: dict[int, str] = {}
         self._summaries: dict[tuple[str, ...], _Statement] = {}
-        self._begin = "BEGIN IMMEDIATE" if dialect.name == "sqlite" else "BEGIN"
         self._driver_error: type[Exception] = dialect.loaded_dbapi.Error
 
-    def _connect_args(self) -> dict[str, Any]:
-        if sa.make_url(self.url).get_backend_name() == "sqlite":
-            return {"timeout": BUSY_SECONDS, "check_same_thread": False}
-        return {}
+    def _set_up(self, connection: Any, _record: Any) -> None:
+        try:
+            self._database.set_up(connection, self._durability)
+        except BaseException:
+            connection.close()
+            raise
 
-    def _prepare(self, connection: Any, _record: Any) -> None:
-        """Set up a new driver connection of SQLite: write-ahead log, and our own BEGIN."""
-        if self._engine.dialect.name != "sqlite":
-            return
-        connection.isolation_level = None
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                break
-            except Exception as error:
-                # Switching to WAL takes the whole file and does not heed the busy timeout.
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        connection.execute(f"PRAGMA synchronous={'FULL' if self._durability == 'full' else 'NORMAL'}")
+    def _migrate(self) -> None:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql(self._database.begin)
+            self._database.exclude_openers(connection.exec_driver_sql)
+            migrate(connection, self.name, create=self._create)
+            connection.commit()
+
+    def _disconnect(self) -> None:
+        """Close what is open, and never mind what is closed already."""
+        with suppress(Exception):
+            if self._fairy is not None:
+                self._fairy.close()
+        self._fairy = None
+        self._engine.dispose()
 
     def _hold(self) -> Any:
         """One driver connection for writing, kept out of the pool."""
@@ -206,40 +243,35 @@ class SqlStore(EventStore):
         self._fairy = fairy
         return fairy.dbapi_connection
 
-    def _in_transaction(self, work: Callable[[sa.Connection], None]) -> None:
-        with self._engine.connect() as connection:
-            if self._engine.dialect.name == "sqlite":
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            work(connection)
-            connection.commit()
-
     def _connected(self) -> Any:
-        if self.closed:
-            raise StoreError(f"the store {self.url} was closed")
-        if self._forked:
-            self._open()
+        if self._stale or self.closed:
+            with self._lock:
+                if self.closed:
+                    raise StoreError(f"the store {self.name} was closed")
+                if self._stale:
+                    self._open()
         return self._driver
 
     def _after_fork(self) -> None:
         """In a forked child: let go of the parent's connections without closing them, which would end its work."""
         self._lock = threading.RLock()
-        self._inherited.extend((self._cursor, self._driver, self._fairy, self._engine))
+        self._inherited.extend((self._cursor, self._driver, self._fairy, self._engine.pool))
+        self._fairy = None
         self._engine.dispose(close=False)
-        self._forked = True
+        self._stale = True
 
     def close(self) -> None:
         with self._lock:
             if not self.closed:
                 self.closed = True
-                self._fairy.close()
-                self._engine.dispose()
+                self._disconnect()
 
     # -- writing ------------------------------------------------------------------------------------
 
     def _redaction_key(self) -> bytes:
         found = self._read(sa.select(meta.c.value).where(meta.c.name == "redaction_key"))
         if not found or not isinstance(found[0].value, bytes):
-            raise CorruptLog(f"the store {self.url} has lost its redaction key")
+            raise CorruptLog(f"the store {self.name} has lost its redaction key")
         return found[0].value
 
     def _insert_run(self, info: RunInfo) -> int:
@@ -247,42 +279,68 @@ class SqlStore(EventStore):
 
     def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
         names = [column.name for column in run.columns if column.name != "number"]
-        numbers = []
-        with _Transaction(self) as execute:
-            statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
-            mark = _Statement(sa.insert(event), self._engine.dialect, list(MARK))
+        statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
+        mark = _Statement(sa.insert(event), self._engine.dialect, list(MARK))
+
+        def insert(execute: Execute) -> list[int]:
+            numbers = []
             for info, rows in runs:
-                values = statement.bind(tuple(getattr(info, name) for name in names))
+                values = statement.bind(tuple(to_column(getattr(info, name)) for name in names))
                 number = int(execute(statement.sql, values).fetchone()[0])
                 numbers.append(number)
                 shared = info.fork_seq if info.fork_seq is not None else FIRST
                 ending = {"key": number << SEQ_BITS | shared + 1, "hash": b"" if rows else _digest(info.head_hash)}
                 execute(mark.sql, mark.bind(tuple((MARK | ending).values())))
                 self._write_rows(execute, number, shared, rows)
-        return numbers
+            return numbers
+
+        return self._in_transaction(insert)
+
+    def _in_transaction(self, work: Callable[[Execute], Value]) -> Value:
+        """Do something all or not at all; anew if the transaction had to give way to another one."""
+        for _ in range(ATTEMPTS):
+            try:
+                with _Transaction(self) as execute:
+                    return work(execute)
+            except _GaveWay:
+                continue
+        raise StoreError(f"cannot write to the store {self.name}: other writers were given way {ATTEMPTS} times")
 
     def _explain(self, error: BaseException) -> None:
         """Raise a driver's error as one of ours; return for any other."""
+        if isinstance(error, OverflowError):
+            raise StoreError(f"cannot write to the store {self.name}: a number is too large for it") from error
         if isinstance(error, self._driver_error):
-            raise StoreError(f"cannot write to the store {self.url}: {_reason(error)}") from error
+            if self._database.is_lost(self._driver):
+                self._stale = True
+                raise StoreError(
+                    f"the connection to the store {self.name} was lost: {_reason(error)}. What was being written is "
+                    "there whole or not at all; the next call connects anew."
+                ) from error
+            raise StoreError(f"cannot write to the store {self.name}: {_reason(error)}") from error
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
         row = rows[0]
         if len(rows) == 1 and not (summary.fields or row.conversations or row.blobs):
             with self._lock:  # one statement is a transaction of its own
-                cursor = self._cursor if not (self._forked or self.closed) else self._connected().cursor()
+                if self._stale or self.closed:
+                    self._connected()
                 try:
-                    cursor.execute(self._append.sql, self._append_values(number, row, None))
-                except self._driver_error as error:
+                    self._cursor.execute(self._append.sql, self._append_values(number, row, None))
+                except (self._driver_error, OverflowError) as error:
                     self._explain(error)
-                if cursor.rowcount != 2:
+                if self._cursor.rowcount != 2:
                     raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
             return
-        with _Transaction(self) as execute:
+
+        def write(execute: Execute) -> None:
             self._write_rows(execute, number, expected_seq, rows)
             if summary.fields:
                 statement = self._summary_statement(tuple(summary.fields))
-                execute(statement.sql, statement.bind((*summary.fields.values(), number)))
+                values = (to_column(value) for value in summary.fields.values())
+                execute(statement.sql, statement.bind((*values, number)))
+
+        self._in_transaction(write)
 
     def _summary_statement(self, names: tuple[str, ...]) -> _Statement:
         statement = self._summaries.get(names)
@@ -293,9 +351,7 @@ class SqlStore(EventStore):
             self._summaries[names] = statement
         return statement
 
-    def _write_rows(
-        self, execute: Callable[[str, Any], Any], number: int, expected_seq: int, rows: Sequence[StoredEvent]
-    ) -> None:
+    def _write_rows(self, execute: Execute, number: int, expected_seq: int, rows: Sequence[StoredEvent]) -> None:
         for row in rows:
             conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
             if execute(self._append.sql, self._append_values(number, row, conversations)).rowcount != 2:
@@ -303,14 +359,17 @@ class SqlStore(EventStore):
 
     def _append_values(self, number: int, row: StoredEvent, conversations: str | None) -> Any:
         key, digest = number << SEQ_BITS | row.seq, bytes.fromhex(row.hash[PREFIX_LENGTH:])
+        kind, within, task = row.kind, row.within, row.task
+        if not f"{kind}{within}{task}".isprintable():
+            kind, within, task = to_column(kind), to_column(within), to_column(task)
         values = (
             key,
             row.round,
-            row.kind,
+            kind,
             row.version,
             row.time,
-            row.within,
-            row.task,
+            within,
+            task,
             None if row.body is None else pack_small(row.body),
             digest,
             conversations,
@@ -319,7 +378,7 @@ class SqlStore(EventStore):
         )
         return values if self._append.in_order else self._append.bind(values)
 
-    def _keep_contents(self, execute: Callable[[str, Any], Any], row: StoredEvent) -> str | None:
+    def _keep_contents(self, execute: Execute, row: StoredEvent) -> str | None:
         """Store the messages and blobs that are new; return the row's lists of message ids."""
         for address, content in row.blobs.items():
             self._keep(execute, blob, address, content)
@@ -341,7 +400,7 @@ class SqlStore(EventStore):
             separators=(",", ":"),
         )
 
-    def _keep(self, execute: Callable[[str, Any], Any], table: sa.Table, address: str, content: bytes) -> None:
+    def _keep(self, execute: Execute, table: sa.Table, address: str, content: bytes) -> None:
         statement = self._keep_statements[table.name]
         execute(statement.sql, statement.bind((_digest(address), pack(content))))
 
@@ -353,7 +412,12 @@ class SqlStore(EventStore):
             with self._engine.connect() as connection:
                 return connection.execute(clause).all()
         except (sa.exc.SQLAlchemyError, UnicodeError) as error:
-            raise CorruptLog(f"cannot read the store {self.url}: {_reason(error)}") from error
+            if self._database.is_remote and isinstance(error, OUT_OF_REACH):
+                self._stale = True
+                raise StoreError(
+                    f"cannot reach the store {self.name}: {_reason(error)}. The next call connects anew."
+                ) from error
+            raise CorruptLog(f"cannot read the store {self.name}: {_reason(error)}") from error
 
     def _read_head(self, number: int) -> Head:
         info = self._find_runs(number=number)[0]
@@ -383,11 +447,11 @@ class SqlStore(EventStore):
         return StoredEvent(
             seq=row.key & SEQ_MASK,
             round=row.round,
-            kind=row.kind,
+            kind=from_column(row.kind),
             version=row.version,
             time=row.time,
-            within=row.within,
-            task=row.task,
+            within=from_column(row.within),
+            task=from_column(row.task),
             body=_unpacked(row.body),
             body_hash=_address(row.body_hash) if row.body_hash else "",
             hash=_address(row.hash),
@@ -421,8 +485,22 @@ class SqlStore(EventStore):
         for address in addresses:
             if address not in contents:
                 what = address if address == MISSING else f"the content {address[:19]}…"
-                raise CorruptLog(f"{what} is missing from the store {self.url}")
+                raise CorruptLog(f"{what} is missing from the store {self.name}")
         return contents
+
+    def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
+        first = number << SEQ_BITS
+        last = first | (SEQ_MASK if until is None else until)
+        clause = sa.select(snapshot).where(snapshot.c.key.between(first, last))
+        if step is not None:
+            clause = clause.where(snapshot.c.step <= step)
+        found = self._read(clause.order_by(snapshot.c.key.desc()).limit(1))
+        return Snapshot(found[0].key & SEQ_MASK, found[0].step, _unpacked(found[0].state)) if found else None
+
+    def _write_snapshot(self, number: int, kept: Snapshot) -> None:
+        statement = self._keep_statements[snapshot.name]
+        with _Transaction(self) as execute:
+            execute(statement.sql, statement.bind((number << SEQ_BITS | kept.seq, kept.step, pack(kept.state))))
 
     def _list_runs(self) -> list[RunInfo]:
         return [_info(row) for row in self._read(_runs_with_heads().order_by(run.c.number))]
@@ -434,7 +512,7 @@ class SqlStore(EventStore):
         elif number is not None:
             clause = clause.where(run.c.number == number)
         elif prefix is not None:
-            clause = clause.where(run.c.uid.startswith(prefix, autoescape=True))
+            clause = clause.where(run.c.uid.startswith(to_column(prefix), autoescape=True))
         return [_info(row) for row in self._read(clause)]
 
 
@@ -448,7 +526,7 @@ def _runs_with_heads() -> sa.Select[Any]:
 
 
 def _info(row: sa.Row[Any]) -> RunInfo:
-    fields = dict(row._mapping)
+    fields = {name: from_column(value) for name, value in row._mapping.items()}
     key, digest = fields.pop("end_key"), fields.pop("end_hash")
     if key is None:
         return RunInfo(**fields, head_seq=LOST, head_hash="")
@@ -474,9 +552,9 @@ def _dialect_insert(dialect: sa.Dialect) -> Any:
     return postgresql.insert if dialect.name == "postgresql" else sqlite.insert
 
 
-def _ignoring(dialect: sa.Dialect, table: sa.Table) -> Any:
+def _ignoring(dialect: sa.Dialect, table: sa.Table, name: str) -> Any:
     """An insert that leaves a row that is there already as it is."""
-    return _dialect_insert(dialect)(table).on_conflict_do_nothing(index_elements=["hash"])
+    return _dialect_insert(dialect)(table).on_conflict_do_nothing(index_elements=[name])
 
 
 def _digest(address: str) -> bytes:

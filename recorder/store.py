@@ -80,6 +80,14 @@ class Head(NamedTuple):
     hash: str
 
 
+class Snapshot(NamedTuple):
+    """A state that is kept beside the log: `state` as its writer made it, after event `seq`, the last of `step`."""
+
+    seq: int
+    step: int
+    state: bytes
+
+
 @dataclass(slots=True)
 class Summary:
     """What an append changes of a RunInfo, other than its head."""
@@ -142,6 +150,11 @@ class EventStore(ABC):
         self._rules = rules or RedactionRules()
         self._redactor: Redactor | None = None
         self._heads: dict[int, Head] = {}
+
+    @property
+    def name(self) -> str:
+        """The URL as it may be shown: without a password."""
+        return self.url
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -285,7 +298,7 @@ class EventStore(ABC):
         if found:
             names = ", ".join(f"{run.id} ({run.uid})" for run in found[:5])
             raise RunNotFound(f'"{text}" fits several runs: {names}. Give more of the uid.')
-        raise RunNotFound(f'no run "{text}" in {self.url}. {self._known_runs()}')
+        raise RunNotFound(f'no run "{text}" in {self.name}. {self._known_runs()}')
 
     def _known_runs(self) -> str:
         last = self._find_runs(last=True)
@@ -346,6 +359,24 @@ class EventStore(ABC):
     def _blob(self, address: str) -> bytes:
         return self.read_contents([address])[address]
 
+    def snapshot(self, run: RunRef, step: int | None = None) -> Snapshot | None:
+        """The last snapshot of a run at `step` or before (by default: the last), those that a fork shares included."""
+        info = self.run(run)
+        found = self._read_snapshot(info.number, step, None)
+        while found is None and info.fork_of is not None:
+            shared = info.fork_seq
+            info = self.run(info.fork_of)
+            found = self._read_snapshot(info.number, step, shared)
+        return found
+
+    def keep_snapshot(self, run: RunRef, snapshot: Snapshot) -> None:
+        """Keep a snapshot beside the log; one that is kept already stays.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        self._write_snapshot(self.run(run).number, snapshot)
+
     def verify(self, run: RunRef | None = None) -> list[Problem]:
         """Check the chain, the head, and every body, message and blob of a run, or of all runs.
 
@@ -391,6 +422,14 @@ class EventStore(ABC):
         Raises:
             CorruptLog: one of them is missing.
         """
+
+    @abstractmethod
+    def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
+        """The run's own last snapshot at `step` or before, and after event `until` or one before it."""
+
+    @abstractmethod
+    def _write_snapshot(self, number: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, unless there is one after that event."""
 
     @abstractmethod
     def _list_runs(self) -> list[RunInfo]:

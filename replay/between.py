@@ -53,16 +53,18 @@ def between(
     *,
     parts: Collection[str] = ("payload",),
     keep: Callable[[Event], bool] = lambda event: False,
+    state: RunState | None = None,
     run: str = "",
 ) -> Between:
     """Fold a log up to a step, and keep what happened since an earlier one.
 
     Args:
-        events: of the run, in order; read no further than they must.
+        events: of the run, in order; with `state`, those after it. They are read no further than they must.
         start: the earlier step; 0 is the start.
         stop: the later one, at least `start`.
         parts: the parts of the state whose edits are wanted; names in `EDITS`.
         keep: which of the events in between to hand out as well.
+        state: a snapshot to go on from, of `start` or a step before.
         run: the run's name, for messages.
 
     Raises:
@@ -74,7 +76,7 @@ def between(
     part_of = {kind: part for part in parts for kind in EDITS[part]}
     edits: dict[str, list[Edit]] = {part: [] for part in parts}
     kept: list[Event] = []
-    reader = _Reader(events, run)
+    reader = _Reader(events, run, state)
     reader.read_to(start)
     before = reader.state
     waiting: list[Event] = []
@@ -103,11 +105,11 @@ def stored_part(state: RunState, part: str) -> Any:
 class _Reader:
     """Folds the shares of steps, one step after the other."""
 
-    def __init__(self, events: Iterable[Event], run: str) -> None:
+    def __init__(self, events: Iterable[Event], run: str, state: RunState | None) -> None:
         self._events = iter(events)
         self._run = run
         self._next: Event | None = next(self._events, None)
-        self.state = RunState(run=run)
+        self.state = RunState(run=run) if state is None else state
 
     def fold(self, events: Iterable[Event]) -> RunState:
         """Go on to the state after these events."""

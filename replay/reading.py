@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..recorder.locate import open_store
 from ..recorder.store import EventStore, RunInfo, RunRef
+from .snapshots import from_nearest
 from .state import RunState
-from .timeline import StepChanges, changes_of_step, state_of
+from .timeline import StepChanges, changes_of_step, resolve_step, state_of
+
+_WINDOW: Final = 256
 
 
 def resolve(run: RunRef, store: EventStore | str | None = None) -> tuple[EventStore, RunInfo]:
@@ -21,6 +26,27 @@ def resolve(run: RunRef, store: EventStore | str | None = None) -> tuple[EventSt
     """
     found = store if isinstance(store, EventStore) else open_store(store, create=False)
     return found, found.run(run)
+
+
+def last_step(store: EventStore, info: RunInfo) -> int:
+    """The number of the last round that has started; reads the end of the log only."""
+    window, until = _WINDOW, info.head_seq
+    while until >= 0:
+        after = max(until - window, -1)
+        started = [row.round for row in store.rows(info, after, until) if row.kind == "round.started"]
+        if started:
+            return started[-1]
+        window, until = window * 4, after
+    return 0
+
+
+def step_meant(store: EventStore, info: RunInfo, step: int) -> int:
+    """The step, counted from the start; a negative one counts from the end.
+
+    Raises:
+        UsageError: the run has no such step.
+    """
+    return resolve_step(step, last_step(store, info))
 
 
 def state_at(run: RunRef, step: int = -1, store: EventStore | str | None = None) -> RunState:
@@ -41,10 +67,14 @@ def state_at(run: RunRef, step: int = -1, store: EventStore | str | None = None)
         CorruptLog: the log stops making sense; names the event.
     """
     found, info = resolve(run, store)
-    return state_of(found.events(info, conversations=False), step, run=info.id)
+    number = step_meant(found, info, step)
+    state, events = from_nearest(found, info, number)
+    return state_of(events, number, state=state, run=info.id)
 
 
 def changes_at(run: RunRef, step: int = -1, store: EventStore | str | None = None) -> StepChanges:
     """What a step did: its payload changes with their causes, its calls and its decision. Arguments as `state_at`."""
     found, info = resolve(run, store)
-    return changes_of_step(found.events(info), step, run=info.id)
+    number = step_meant(found, info, step)
+    state, events = from_nearest(found, info, number - 1)
+    return changes_of_step(events, number, state=state, run=info.id)

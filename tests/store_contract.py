@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agentreplay.recorder.errors import RunNotFound, StoreError, VersionConflict
 from agentreplay.recorder.events import Event, new_event
-from agentreplay.recorder.store import EventStore, RunInfo, new_uid
+from agentreplay.recorder.store import EventStore, RunInfo, Snapshot, new_uid
 
 START = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -249,6 +249,21 @@ class StoreContract:
         assert [event.seq for event in store.events(fork)] == [0, 1, 2, 3]
         assert [event.seq for event in store.events(run)] == [0, 1, 2, 3]
         assert [event.seq for event in store.events(fork, after=1, until=2)] == [2]
+        assert store.verify() == []
+
+    def test_the_last_snapshot_before_a_step_is_found(self, store: EventStore, run: RunInfo) -> None:
+        """Snapshots are found by step, those that a fork shares too, and change nothing about the log."""
+        store.append(run, 0, [tool_called(seq) for seq in range(1, 9)])
+        for seq, step in ((2, 1), (4, 3), (7, 6)):
+            store.keep_snapshot(run, Snapshot(seq, step, b'{"at":%d}' % step))
+        store.keep_snapshot(run, Snapshot(4, 3, b'{"another":1}'))
+        assert store.snapshot(run) == Snapshot(7, 6, b'{"at":6}')
+        assert store.snapshot(run, 6) == Snapshot(7, 6, b'{"at":6}')
+        assert store.snapshot(run, 5) == Snapshot(4, 3, b'{"at":3}')
+        assert store.snapshot(run, 0) is None
+        fork = store.create_run("clerk", fork_of=run.uid, fork_seq=5)
+        assert store.snapshot(fork) == Snapshot(4, 3, b'{"at":3}')
+        assert store.snapshot(store.create_run("other")) is None
         assert store.verify() == []
 
     def test_uids_sort_by_time(self) -> None:

@@ -15,9 +15,11 @@ from ..replay.changes import Cause, Change, Changes, to_json, to_json_patch
 from ..replay.diff import diff_values
 from ..replay.outline import warnings_of
 from ..replay.paths import join
+from ..replay.reading import last_step, step_meant
+from ..replay.snapshots import from_nearest
 from ..replay.timeline import resolve_step
 from .output import console, print_json
-from .runs import Names, last_step, step_meant
+from .runs import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,14 @@ def changes_asked_for(store: EventStore, asked: Asked) -> Difference:
     start, stop = _steps(store, info, asked)
     first, last = sorted((start, stop))
     step_only = last - first == 1
+    state, events = from_nearest(store, info, first)
     found = between(
-        store.events(info, conversations=False),
+        events,
         first,
         last,
         parts=asked.parts or ("payload",),
         keep=lambda event: step_only or event.kind == "step.decided",
+        state=state,
         run=info.id,
     )
     old, new = (found.before, found.after) if start <= stop else (found.after, found.before)

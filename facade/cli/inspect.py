@@ -64,7 +64,8 @@ def show(run: str, store: str | None, step: int | None, rounds: str | None, shor
     is the word of the step ("Actions"), `calls` a list of {call, kind, name, status, duration}, `changes` a list of the
     JSON Pointers at which the payload changed.
     """
-    from .runs import open_for_reading, step_meant
+    from ..replay.reading import step_meant
+    from .runs import open_for_reading
     from .show import Selection, show_run
 
     if step is not None and rounds is not None:
@@ -99,13 +100,11 @@ def state(run: str, store: str | None, step: int, whole: bool, as_json: bool) ->
     With --json: the payload, or with --all the whole state. Values that are not plain JSON stand in their tagged form,
     {"$type": …}.
     """
-    from ..replay.timeline import state_of
+    from ..replay.reading import state_at
     from .output import console, print_json
-    from .runs import open_for_reading, step_meant
+    from .runs import open_for_reading
 
-    found = open_for_reading(store)
-    info = found.run(run)
-    reached = state_of(found.events(info, conversations=False), step_meant(found, info, step), run=info.id)
+    reached = state_at(run, step, open_for_reading(store))
     if as_json:
         print_json(reached.to_json() if whole else reached.stored_payload)
         return

@@ -9,7 +9,6 @@ from typing import Any, Final
 from ..recorder.errors import RunNotFound
 from ..recorder.locate import open_store
 from ..recorder.store import EventStore, RunInfo
-from ..replay.timeline import resolve_step
 
 STATUS_STYLES: Final = {
     "running": "cyan",
@@ -20,8 +19,6 @@ STATUS_STYLES: Final = {
     "interrupted": "magenta",
 }
 
-_WINDOW: Final = 256
-
 
 def open_for_reading(url: str | None) -> EventStore:
     """The store that is meant, which must be there.
@@ -30,27 +27,6 @@ def open_for_reading(url: str | None) -> EventStore:
         StoreError: it is not there, or cannot be read.
     """
     return open_store(url, create=False)
-
-
-def last_step(store: EventStore, info: RunInfo) -> int:
-    """The number of the last round that has started; reads the end of the log only."""
-    window, until = _WINDOW, info.head_seq
-    while until >= 0:
-        after = max(until - window, -1)
-        started = [row.round for row in store.rows(info, after, until) if row.kind == "round.started"]
-        if started:
-            return started[-1]
-        window, until = window * 4, after
-    return 0
-
-
-def step_meant(store: EventStore, info: RunInfo, step: int) -> int:
-    """The step, counted from the start; a negative one counts from the end.
-
-    Raises:
-        UsageError: the run has no such step.
-    """
-    return resolve_step(step, last_step(store, info))
 
 
 def step_to_look_at(store: EventStore, info: RunInfo) -> int:

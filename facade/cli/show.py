@@ -12,9 +12,10 @@ from ..recorder.errors import UsageError
 from ..recorder.events import Event
 from ..recorder.store import EventStore, RunInfo
 from ..replay.outline import RoundEntry, outline
+from ..replay.reading import last_step
 from ..replay.timeline import resolve_step
 from .output import console, print_json
-from .runs import Names, last_step, row_of
+from .runs import Names, row_of
 
 LONG: Final = 60
 """A run of more rounds is shown by its first and last ones."""
