@@ -5,8 +5,9 @@ nothing in so short a text; one that was given those words beforehand halves it,
 is compressed without the dictionary, or, on the hot path of appending, not at all.
 
 Packing is a matter of one store's file: addresses and hashes are always those of the unpacked bytes. A packed text says
-by its first byte how it was packed; JSON never begins with such a byte. `WORDS_1` was trained on the events of random
-runs, and is part of the format: it is never changed, only followed by another.
+by its first byte how it was packed; JSON never begins with such a byte. A check of the packed bytes follows: some of
+their bits could be turned over without it and nobody would know, since what they unpack to stays the same. `WORDS_1`
+was trained on the events of random runs, and is part of the format: it is never changed, only followed by another.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import threading
 from base64 import b64decode
 from typing import Final
+from zlib import crc32
 
 import zstandard
 
@@ -25,6 +27,8 @@ LARGEST: Final = 1 << 30
 
 PLAIN_ZSTD: Final = b"\x01"
 WITH_WORDS_1: Final = b"\x02"
+
+_CHECKS: Final = tuple(bytes([value]) for value in range(256))
 
 WORDS_1: Final = """
 N6Qw7DYIVG42ELBBJm0wDMMwDMMwDMPA4bJjbKQEtdZahIYtsnsbY0dxkiTmKE6SJJm1OkV2d+/kEjIdhgEIgwEAABCGRsjyqxcA
@@ -85,7 +89,8 @@ def pack_small(text: bytes) -> bytes:
     if len(text) > SMALL:
         return text
     packed: bytes = _packers.small.compress(text)
-    return WITH_WORDS_1 + packed if len(packed) + 1 < len(text) else text
+    # The sum of the bytes is not the same after any one of them was changed, and takes one byte and next to no time.
+    return WITH_WORDS_1 + _CHECKS[sum(packed) & 0xFF] + packed if len(packed) + 2 < len(text) else text
 
 
 def pack(text: bytes) -> bytes:
@@ -93,7 +98,11 @@ def pack(text: bytes) -> bytes:
     if len(text) <= SMALL:
         return pack_small(text)
     packed: bytes = _packers.large.compress(text)
-    return PLAIN_ZSTD + packed if len(packed) + 1 < len(text) else text
+    return PLAIN_ZSTD + _crc(packed) + packed if len(packed) + 5 < len(text) else text
+
+
+def _crc(packed: bytes) -> bytes:
+    return crc32(packed).to_bytes(4, "big")
 
 
 def unpack(stored: bytes) -> bytes:
@@ -105,11 +114,17 @@ def unpack(stored: bytes) -> bytes:
     first = stored[:1]
     try:
         if first == WITH_WORDS_1:
-            text: bytes = _packers.unsmall.decompress(stored[1:], max_output_size=SMALL)
+            packed = stored[2:]
+            if stored[1:2] != _CHECKS[sum(packed) & 0xFF]:
+                raise ValueError("the packed bytes were changed")
+            text: bytes = _packers.unsmall.decompress(packed, max_output_size=SMALL)
         elif first == PLAIN_ZSTD:
-            if zstandard.frame_content_size(stored[1:]) not in range(LARGEST):
+            packed = stored[5:]
+            if stored[1:5] != _crc(packed):
+                raise ValueError("the packed bytes were changed")
+            if zstandard.frame_content_size(packed) not in range(LARGEST):
                 raise ValueError("the packed text claims to be larger than any")
-            text = _packers.unlarge.decompress(stored[1:])
+            text = _packers.unlarge.decompress(packed)
         else:
             return stored
     except (zstandard.ZstdError, MemoryError) as error:
