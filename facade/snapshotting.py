@@ -19,7 +19,7 @@ from .recorder.scope import BackgroundThread
 if TYPE_CHECKING:
     from .recorder.store import EventStore, RunInfo
 
-FIRST_WEIGHT: Final = 64 * 1024
+FIRST_WEIGHT: Final = 8 * 1024
 """Bytes of events before the first look; `replay.snapshots` takes none for less."""
 
 REMEMBERED: Final = 1_000

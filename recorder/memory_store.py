@@ -94,7 +94,7 @@ class MemoryStore(EventStore):
 
     def _write_snapshot(self, number: int, snapshot: Snapshot) -> None:
         with self._lock:
-            self._snapshots.setdefault(number, {}).setdefault(snapshot.seq, snapshot)
+            self._snapshots.setdefault(number, {}).setdefault(snapshot.step, snapshot)
 
     def _list_runs(self) -> list[RunInfo]:
         return list(self._infos)

@@ -104,9 +104,9 @@ blob = Table(
 snapshot = Table(
     "snapshot",
     metadata,
-    Column("key", ROWID, primary_key=True, autoincrement=False),  # as that of the event after which it was taken
-    Column("step", NUMBER, nullable=False),
-    Column("state", LargeBinary, nullable=False),  # packed
+    Column("key", ROWID, primary_key=True, autoincrement=False),  # run number << 32 | step
+    Column("seq", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
 )
 
 Migration: TypeAlias = Callable[[Connection], None]

@@ -49,15 +49,15 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 REMEMBERED: Final = 20_000
 """How many messages' ids are kept in memory, to save looking them up."""
 
-KEPT_ONCE: Final = ((message, ("hash", "body")), (blob, ("hash", "body")), (snapshot, ("key", "step", "state")))
+KEPT_ONCE: Final = ((message, ("hash", "body")), (blob, ("hash", "body")), (snapshot, ("key", "seq", "state")))
 """Tables whose rows are never written twice, and the columns of a new row; the first one names it."""
 
 MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
 """An end mark; see `migrations`."""
 
+FIRST_PAGE: Final = 50
 PAGE: Final = 2_000
-"""Rows read at a time, so that a reader holds no cursor while its caller works."""
-
+"""Rows read at a time, few at first: a reader holds no cursor while its caller works, and may need no more."""
 
 _open_stores: weakref.WeakSet[SqlStore] = weakref.WeakSet()
 
@@ -427,7 +427,7 @@ class SqlStore(EventStore):
         first = number << SEQ_BITS
         last = first | (SEQ_MASK if until is None else until)
         key = first + after  # -1 gives the last possible key of the run before, which no event has
-        size = PAGE
+        size = FIRST_PAGE
         while True:
             clause = sa.select(event).where(event.c.key > key, event.c.key <= last, event.c.kind != "")
             try:
@@ -442,6 +442,7 @@ class SqlStore(EventStore):
             if len(page) < size:
                 return
             key = page[-1].key
+            size = 1 if size == 1 else min(4 * size, PAGE)
 
     def _stored(self, row: sa.Row[Any]) -> StoredEvent:
         return StoredEvent(
@@ -490,17 +491,17 @@ class SqlStore(EventStore):
 
     def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
         first = number << SEQ_BITS
-        last = first | (SEQ_MASK if until is None else until)
+        last = first | (SEQ_MASK if step is None else min(step, SEQ_MASK))
         clause = sa.select(snapshot).where(snapshot.c.key.between(first, last))
-        if step is not None:
-            clause = clause.where(snapshot.c.step <= step)
+        if until is not None:
+            clause = clause.where(snapshot.c.seq <= until)
         found = self._read(clause.order_by(snapshot.c.key.desc()).limit(1))
-        return Snapshot(found[0].key & SEQ_MASK, found[0].step, _unpacked(found[0].state)) if found else None
+        return Snapshot(found[0].seq, found[0].key & SEQ_MASK, found[0].state) if found else None
 
     def _write_snapshot(self, number: int, kept: Snapshot) -> None:
         statement = self._keep_statements[snapshot.name]
         with _Transaction(self) as execute:
-            execute(statement.sql, statement.bind((number << SEQ_BITS | kept.seq, kept.step, pack(kept.state))))
+            execute(statement.sql, statement.bind((number << SEQ_BITS | kept.step, kept.seq, kept.state)))
 
     def _list_runs(self) -> list[RunInfo]:
         return [_info(row) for row in self._read(_runs_with_heads().order_by(run.c.number))]

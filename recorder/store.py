@@ -429,7 +429,7 @@ class EventStore(ABC):
 
     @abstractmethod
     def _write_snapshot(self, number: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, unless there is one after that event."""
+        """Keep a snapshot, unless there is one of that step."""
 
     @abstractmethod
     def _list_runs(self) -> list[RunInfo]:

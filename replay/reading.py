@@ -64,12 +64,13 @@ def state_at(run: RunRef, step: int = -1, store: EventStore | str | None = None)
     Raises:
         RunNotFound: there is no such run.
         UsageError: the run has no such step.
-        CorruptLog: the log stops making sense; names the event.
+        CorruptLog: the log stops making sense; names the event. What a snapshot stands for was checked when it was
+            taken; what comes after it is folded as it stands, and checked by `verify`.
     """
     found, info = resolve(run, store)
-    number = step_meant(found, info, step)
+    number = step if step >= 0 else step_meant(found, info, step)
     state, events = from_nearest(found, info, number)
-    return state_of(events, number, state=state, run=info.id)
+    return state_of(events, number, state=state, check=state is None, run=info.id)
 
 
 def changes_at(run: RunRef, step: int = -1, store: EventStore | str | None = None) -> StepChanges:
@@ -77,4 +78,4 @@ def changes_at(run: RunRef, step: int = -1, store: EventStore | str | None = Non
     found, info = resolve(run, store)
     number = step_meant(found, info, step)
     state, events = from_nearest(found, info, number - 1)
-    return changes_of_step(events, number, state=state, run=info.id)
+    return changes_of_step(events, number, state=state, check=state is None, run=info.id)

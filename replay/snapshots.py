@@ -2,8 +2,8 @@
 
 A snapshot is a stored fold. It can always be derived again and is never the truth: `verify` does not look at it, and
 dropping all of them loses nothing. Snapshots are taken by weight, not by count: one when the events since the last
-weigh as much as the last did. So they take about as much room as the log itself, whatever the run's shape, and going to
-a step reads about one state and no more than one state's worth of events.
+weigh as much as the last did, packed as it is. So they take at most as much room as the log itself, whatever the run's
+shape, and going to a step reads one state and a few events.
 
 They stand between steps: a snapshot is the state at a step, with all that happened before the next round.
 """
@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from ..recorder.errors import StoreError
 from ..recorder.events import ErrorInfo
+from ..recorder.packing import pack, unpack
 from ..recorder.store import FIRST, EventStore, RunInfo, Snapshot
 from ..recorder.values import dumps, loads
 from .reducer import fold
 from .shared_list import SharedList
 from .state import ChildRun, OpenCall, OpenInterrupt, RunState
 
-LIGHTEST: Final = 64 * 1024
+LIGHTEST: Final = 8 * 1024
 """Bytes of events for which no snapshot is worth while, however small the state is."""
 
 VERSION: Final = 1
@@ -32,7 +33,7 @@ _LISTS: Final = ("stored_messages", "stored_memory", "stored_skills", "stored_me
 
 
 def dump_state(state: RunState) -> bytes:
-    """A state as strict JSON; its values are in stored form already."""
+    """A state as packed JSON; its values are in stored form already."""
     document: dict[str, Any] = {"version": VERSION}
     for field in fields(RunState):
         value = getattr(state, field.name)
@@ -49,13 +50,13 @@ def dump_state(state: RunState) -> bytes:
         elif field.name == "error" and value is not None:
             value = value.model_dump()
         document[field.name] = value
-    return dumps(document)
+    return pack(dumps(document))
 
 
 def load_state(text: bytes, run: str = "") -> RunState | None:
     """The state that `dump_state` wrote, or None if it is of another version or damaged."""
     try:
-        document = loads(text)
+        document = loads(unpack(text))
         if document.pop("version") != VERSION:
             return None
         for name in _LISTS:
@@ -101,7 +102,7 @@ def take_due(store: EventStore, info: RunInfo) -> int:
             except StoreError:
                 return taken
             taken, weight, lightest = taken + 1, 0, max(LIGHTEST, len(text))
-        state = fold(share, state, check=False, run=info.id)
+        state = fold(share, state, run=info.id)
         weight += size
     return taken
 
