@@ -17,10 +17,12 @@ class Ending:
 
     Attributes:
         status: running until it ended; then completed, failed, cancelled or interrupted.
+        result: what it came to, once it ended.
     """
 
     def __init__(self, recorder: RunRecorder, context: Context, state: Mapping[str, Any] | None = None) -> None:
         self.status = "running"
+        self.result: AgentResult | None = None
         self._recorder = recorder
         self._context = context
         self._state = dict(state or {})
@@ -43,53 +45,54 @@ class Ending:
         """
         self.status = status
         structured = value if isinstance(value, (dict, list)) or dataclasses.is_dataclass(value) else None
-        result = self._result(stop_reason, value=value, text=text, error=error, structured_output=structured)
+        self.result = result = self._result(
+            stop_reason, value=value, text=text, error=error, structured_output=structured
+        )
         self._recorder.finish(status, stop_reason, value=value, error=error, result=result.document())
         return result
 
-    def by(self, error: BaseException, value: Any = None) -> AgentResult | None:
+    def by(self, error: BaseException, value: Any = None) -> bool:
         """Record the end that an exception made.
 
         Returns:
-            The result, if the exception only said how the run ends; None if it is to be raised as it is.
+            Whether the exception only said how the run ends; else it is to be raised as it is.
 
         Raises:
             RecordingFailed: the run could not be recorded.
         """
         try:
-            ended = None if self._recorder.failure is not None else self._by(error, value)
+            dealt_with = self._recorder.failure is None and self._by(error, value)
         except RecordingStopped as stopped:
             if stopped.failure is not self._recorder.failure:
                 raise
-            ended = None
         if (failure := self._recorder.failure) is not None:
             self.status = "failed"
             raise failure from failure.__cause__
-        return ended
+        return dealt_with
 
-    def _by(self, error: BaseException, value: Any) -> AgentResult | None:
+    def _by(self, error: BaseException, value: Any) -> bool:
         recorder = self._recorder
         asked = all_in(error, Interrupted)
         if asked and all(one.run == recorder.info.uid for one in asked):
             recorder.finish_round("interrupted")
-            return self._suspended()
+            self._suspend()
+            return True
         if is_cancellation(error):
             recorder.finish_round("cancelled")
-            result = self.reached("cancelled", "cancelled", value=value, error=error)
-            return result if all_in(error, Cancelled) else None
+            self.reached("cancelled", "cancelled", value=value, error=error)
+            return bool(all_in(error, Cancelled))
         recorder.finish_round("failed")
         self.reached("failed", "error", value=value, error=error)
-        return None
+        return False
 
-    def _suspended(self) -> AgentResult:
+    def _suspend(self) -> None:
         self.status = "interrupted"
         questions = [
             Interrupt(id=raised.interrupt, name=raised.name, reason=raised.reason)
             for raised in self._recorder.interrupts
         ]
-        result = self._result("interrupt", interrupts=questions)
+        self.result = self._result("interrupt", interrupts=questions)
         self._recorder.suspend("interrupt")
-        return result
 
     def _result(
         self,

@@ -220,9 +220,9 @@ class Execution:
         try:
             result = self._run()
         except BaseException as error:
-            self._tell_parent(None, error)
+            self._tell_parent(error)
             raise
-        self._tell_parent(result)
+        self._tell_parent()
         return result
 
     async def arun(self) -> AgentResult:
@@ -230,9 +230,9 @@ class Execution:
         try:
             result = await self._arun()
         except BaseException as error:
-            self._tell_parent(None, error)
+            self._tell_parent(error)
             raise
-        self._tell_parent(result)
+        self._tell_parent()
         return result
 
     def _run(self) -> AgentResult:
@@ -251,9 +251,9 @@ class Execution:
                         if (result := self._after_round(outcome)) is not None:
                             return result
                 except BaseException as error:
-                    if (ended := self.ending.by(error)) is None:
-                        raise
-                    return ended
+                    if self.ending.by(error) and self.ending.result is not None:
+                        return self.ending.result
+                    raise
         finally:
             self.recorder.close()
 
@@ -271,9 +271,9 @@ class Execution:
                         if (result := self._after_round(outcome)) is not None:
                             return result
                 except BaseException as error:
-                    if (ended := self.ending.by(error)) is None:
-                        raise
-                    return ended
+                    if self.ending.by(error) and self.ending.result is not None:
+                        return self.ending.result
+                    raise
         except GeneratorExit:  # a coroutine that is closed may not await
             self.recorder.close()
             raise
@@ -286,9 +286,9 @@ class Execution:
         stack.enter_context(entered(Scope(self.recorder)))
         stack.enter_context(scope_is_carried())
 
-    def _tell_parent(self, result: AgentResult | None, error: BaseException | None = None) -> None:
+    def _tell_parent(self, error: BaseException | None = None) -> None:
         if self._parent is not None:
-            self._parent.finished(self.recorder, self.ending.status, result, error)
+            self._parent.finished(self.recorder, self.ending.status, self.ending.result, error)
 
     # -- between rounds -----------------------------------------------------------------------------
 

@@ -36,15 +36,10 @@ Rounds = Literal["marked", "model"]
 
 
 class Recording(Context):
-    """A run of a loop of your own; inside a round it is what the round works with.
-
-    Attributes:
-        result: the AgentResult, once the block has ended.
-    """
+    """A run of a loop of your own; inside a round it is what the round works with."""
 
     def __init__(self, recorder: RunRecorder, **given: Any) -> None:
         super().__init__(recorder, **given)
-        self.result: AgentResult | None = None
         self._ending = Ending(recorder, self)
         self._value: Any = None
 
@@ -64,6 +59,11 @@ class Recording(Context):
     def status(self) -> str:
         """Running; once the block has ended: completed, failed, cancelled or interrupted."""
         return self._ending.status
+
+    @property
+    def result(self) -> AgentResult | None:
+        """The AgentResult, once the block has ended."""
+        return self._ending.result
 
     # -- rounds --------------------------------------------------------------------------------------
 
@@ -146,13 +146,12 @@ class Recording(Context):
                 self._recorder.finish_round("continue")
                 failed = self._recorder.last_step == "Failed"
                 status, stop_reason = ("failed", "failed") if failed else ("completed", "endTurn")
-                self.result = self._ending.reached(status, stop_reason, value=self._value)
+                self._ending.reached(status, stop_reason, value=self._value)
                 return False
         except BaseException as own:
-            self.result = self._ending.by(own, self._value)
+            self._ending.by(own, self._value)
             raise
-        self.result = self._ending.by(error, self._value)
-        return self.result is not None
+        return self._ending.by(error, self._value)
 
 
 class RecordedBlock:

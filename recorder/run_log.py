@@ -11,6 +11,7 @@ A store that fails ends the recording. By policy the agent is stopped then (`Rec
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import warnings
@@ -40,6 +41,8 @@ Making: TypeAlias = Data | Callable[[], Data | None]
 
 BACKLOG: Final = 1_000
 """Events that may wait to be written before those who hand them over wait too."""
+
+logger = logging.getLogger("agentreplay")
 
 _LAST: Final = ("run.finished", "run.suspended")
 _NOTHING: Final = Summary()
@@ -178,7 +181,10 @@ class RunLog:
                 raise
         self.ended = kind in _LAST
         if when_appended is not None:
-            when_appended(self.store, self.info, len(row.body or b""))
+            try:
+                when_appended(self.store, self.info, len(row.body or b""))
+            except Exception:  # the event is appended all the same
+                logger.warning("%s: no snapshot will be taken", self.info.id, exc_info=True)
         return self._last
 
     def _is_behind(self) -> bool:

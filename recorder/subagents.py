@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .agent_result import AgentResult
-from .events import Data, SubrunFinishedData, SubrunStartedData
+from .events import SubrunFinishedData, SubrunStartedData
 from .introspection import clean
 from .locate import find_store
 from .payload import ChangeResult, apply_scope, extract_downstream, merge_upstream, reverse_scope
@@ -56,9 +56,12 @@ class Parent:
     ) -> None:
         """Record in the parent how the child ended, and bring its payload back."""
         merge = self._bring_back(child) if self.upstream is not None and status == "completed" else None
-        extra: dict[str, Any] = {} if error is None else {"error": error_info(error)}
-        data: Data = SubrunFinishedData(
-            run=child.info.uid, status=status, result=result and result.to_json(), merge=merge, **extra
+        data = SubrunFinishedData(
+            run=child.info.uid,
+            status=status,
+            result=None if result is None else result.to_json(),
+            error=None if error is None else error_info(error),
+            merge=merge,
         )
         self.recorder.emit("subrun.finished", data, scope=self.scope)
 
