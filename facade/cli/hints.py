@@ -10,12 +10,17 @@ from pathlib import Path
 
 import click
 
+from ..recorder.databases import without_password
+
 
 def command(words: str) -> str:
-    """A command of ours for the same store: `agentreplay show run1`, with `--store` where it was given here."""
+    """A command of ours for the same store: `agentreplay show run1`, with `--store` where it was given here.
+
+    A password in the store's URL is left to be typed again: what is printed may be kept.
+    """
     ctx = click.get_current_context(silent=True)
     store = ctx.params.get("store") if ctx is not None else None
-    return f"{program()} {words}" + (f" --store {shlex.quote(store)}" if store else "")
+    return f"{program()} {words}" + (f" --store {shlex.quote(without_password(store))}" if store else "")
 
 
 def program() -> str:
