@@ -24,6 +24,7 @@ from ..event_codec import StoredEvent, encode_event
 from ..store import EventStore, RunInfo, Summary
 from .builder import RunBuilder
 from .importing import Importing, Tally
+from .inspect_ai import InspectAi
 from .mini_swe_agent import MiniSweAgent
 from .source import SourceFile, failure
 from .swe_agent import SweAgent
@@ -58,7 +59,9 @@ class Importer(Protocol):
         ...
 
 
-IMPORTERS: Final[dict[str, Importer]] = {importer.name: importer for importer in (MiniSweAgent(), SweAgent())}
+IMPORTERS: Final[dict[str, Importer]] = {
+    importer.name: importer for importer in (MiniSweAgent(), SweAgent(), InspectAi())
+}
 """Name of a format → its importer."""
 
 FORMATS: Final = tuple(IMPORTERS)
