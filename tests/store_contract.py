@@ -266,6 +266,21 @@ class StoreContract:
         assert store.snapshot(store.create_run("other")) is None
         assert store.verify() == []
 
+    @pytest.mark.parametrize(
+        "text", ["a\0b", "\0", "\udcff", "\ud83d\ude00", "\x10", "\x10\\x41", "tab\t", "é 😀", " "]
+    )
+    def test_names_may_be_any_text(self, store: EventStore, text: str) -> None:
+        """What stands in columns comes back as it was, NUL and lone surrogates included."""
+        info = store.create_run(text, parent=text)
+        assert (store.run(info.uid).agent, store.run(info.uid).parent) == (text, text)
+        event = new_event("x." + text, seq=0, round=1, time=START, data={"n": 1}, within=text, task=text)
+        store.append(info, -1, [event])
+        (read,) = store.events(info)
+        assert (read.kind, read.within, read.task) == ("x." + text, text, text)
+        with pytest.raises(RunNotFound):
+            store.run(text * 4)
+        assert store.verify() == []
+
     def test_uids_sort_by_time(self) -> None:
         """A UUIDv7 begins with its time, and says its version and variant."""
         early, late = new_uid(1_700_000_000.0), new_uid(1_700_000_001.0)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from agentreplay.recorder.errors import CorruptLog, StoreError, UnknownVersion
+from agentreplay.recorder.events import new_event
+from agentreplay.recorder.locate import open_store
 from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import EventStore, RunInfo
-from store_contract import StoreContract, model_called, started, tool_called
+from store_contract import START, StoreContract, model_called, started, tool_called
 
 
 class TestSqliteStore(StoreContract):
@@ -220,6 +222,34 @@ def test_a_forked_child_connects_anew(store: SqlStore, run: RunInfo) -> None:
     store.append(run, 4, [tool_called(5)])
     assert [event.seq for event in store.events(run)] == [0, 1, 2, 3, 4, 5]
     assert store.verify() == []
+
+
+def test_a_number_too_large_is_refused(store: SqlStore, run: RunInfo) -> None:
+    """A number that no column holds is an error of ours; nothing is written."""
+    far = new_event("tool.called", seq=4, round=2**70, time=START, data={"call": "c", "name": "t"})
+    for events in ([far], [far, tool_called(5)]):
+        with pytest.raises(StoreError, match="too large"):
+            store.append(run, 3, events)
+    assert store.run(run.uid).head_seq == 3
+    store.append(run, 3, [tool_called(4)])
+
+
+def test_tables_of_somebody_else_are_left_alone(path: Path) -> None:
+    """A database that has a table of the name of one of ours is no place for a store."""
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE event (what TEXT)")
+    with pytest.raises(StoreError, match="already exists"):
+        SqlStore(f"sqlite:///{path}")
+    assert [name for (name,) in other.execute("SELECT name FROM sqlite_master")] == ["event"]
+
+
+def test_reader_makes_no_store(path: Path) -> None:
+    """Who only reads a database that holds no store leaves it as it is."""
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (what TEXT)")
+    with pytest.raises(StoreError, match="there is no store"):
+        open_store(path, create=False)
+    assert [name for (name,) in other.execute("SELECT name FROM sqlite_master")] == ["mine"]
 
 
 def test_a_closed_store_says_so(store: SqlStore, run: RunInfo) -> None:
