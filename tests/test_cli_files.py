@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from agentreplay.recorder.events import EVENT_OF_KIND
+from agentreplay.recorder.importers import FORMATS
 from cli_runs import SCRIPT, invoke, json_of, output
 from pydantic import TypeAdapter
 
@@ -97,6 +98,13 @@ def test_a_format_can_be_named() -> None:
     """`--format` leaves nothing to be detected."""
     assert json_of("import", "fix.traj", "--format", "swe-agent")["runs"] == ["run1"]
     assert invoke("import", "fix.traj", "--format", "mini-swe-agent").exit_code == 3
+
+
+def test_the_formats_can_be_listed() -> None:
+    """`--formats` names every format with what its files look like, and needs no file."""
+    lines = output("import", "--formats").splitlines()
+    assert [line.split()[0] for line in lines] == list(FORMATS)
+    assert all(len(line.split()) > 3 for line in lines)
 
 
 def test_a_long_import_shows_how_far_it_is(elsewhere: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..recorder.errors import UsageError
 from ..recorder.events import Event
@@ -166,15 +165,12 @@ def show_diff(store: EventStore, difference: Difference, *, as_json: bool, patch
     if patch:
         print_json(to_json_patch(difference.changes))
     elif as_json:
-        print_json([_change_row(*pair) for pair in zip(difference.changes, difference.cause_runs, strict=True)])
+        rows = [to_json(change) for change in difference.changes]
+        if difference.old[0].uid != difference.new[0].uid:
+            for row, info in zip(rows, difference.cause_runs, strict=True):
+                row["cause"]["run"] = info.id
+        print_json(rows)
     else:
         from .render_step_diff import render_difference
 
         render_difference(console(), difference, Names(store), full=full)
-
-
-def _change_row(change: Change, cause_run: RunInfo) -> dict[str, Any]:
-    row = to_json(change)
-    if row["cause"] is not None:
-        row["cause"]["run"] = cause_run.id
-    return row

@@ -8,6 +8,18 @@ import click
 
 from .group import DIFFERENCE
 from .options import VerbCommand, json_option, store_option
+from .streams import encodable
+
+
+def list_formats(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Print the formats that can be imported, and end."""
+    if value:
+        from ..recorder.importers import IMPORTERS
+
+        width = max(map(len, IMPORTERS))
+        for name, importer in IMPORTERS.items():
+            click.echo(encodable(f"{name:{width}}  {importer.reads}"))
+        ctx.exit()
 
 
 @click.command(
@@ -15,15 +27,19 @@ from .options import VerbCommand, json_option, store_option
     cls=VerbCommand,
     examples=["agentreplay import trajectory.traj", "agentreplay import runs/*.json --format mini-swe-agent"],
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(), help="Files of other tools.")
 @store_option
 @click.option("--format", "wanted", metavar="NAME", help="The format, where it is not to be detected.")
+@click.option(
+    "--formats", is_flag=True, is_eager=True, expose_value=False, callback=list_formats, help="List the formats."
+)
 @json_option
 def import_(files: tuple[str, ...], store: str | None, wanted: str | None, as_json: bool) -> int:
     """Import recorded runs of other tools.
 
-    Formats: swe-agent, mini-swe-agent. A file is imported entirely or not at all, and once: importing it again finds
-    the runs that are there. What has no place in a run is kept in it as a report and counted as unknown.
+    The format is detected; --formats lists those that are known. A file is imported entirely or not at all, and once:
+    importing it again finds the runs that are there. What has no place in a run is kept in it as a report and counted
+    as unknown.
 
     With --json: {runs, read, imported, unknown, damaged}, of all files together.
     """
@@ -33,7 +49,7 @@ def import_(files: tuple[str, ...], store: str | None, wanted: str | None, as_js
 
 
 @click.command(cls=VerbCommand, examples=["agentreplay verify", "agentreplay verify run42 --json"])
-@click.argument("runs", nargs=-1, metavar="[RUN…]")
+@click.argument("runs", nargs=-1, metavar="[RUN…]", help="The runs; all of them unless given.")
 @store_option
 @json_option
 def verify(runs: tuple[str, ...], store: str | None, as_json: bool) -> int:

@@ -151,8 +151,8 @@ def diff(
     called. With a second run, the payloads of both at the same step are compared.
 
     With --json: a list of {path, display, kind, old, new, cause}; `kind` is add, remove, replace or move, and `cause`
-    {seq, step, kind, call} names the event. With --part the paths start with the name of the part, as in the JSON of
-    `state --all`.
+    {seq, step, kind, call} names the event; of two runs also the `run` that it is in. With --part the paths start with
+    the name of the part, as in the JSON of `state --all`.
     """
     from .diff import Asked, changes_asked_for, show_diff
     from .runs import open_for_reading

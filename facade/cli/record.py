@@ -55,7 +55,7 @@ def parameters(ctx: click.Context, parameter: click.Parameter, values: tuple[str
         "agentreplay run loop.py:main",
     ],
 )
-@click.argument("agent", metavar="AGENT")
+@click.argument("agent", metavar="AGENT", help="FILE.py:NAME or MODULE:NAME.")
 @store_option
 @click.option("--payload", metavar="JSON", callback=json_value, help="The starting payload; @FILE or @- reads it.")
 @click.option("--input", "given_input", metavar="JSON", callback=json_value, help="The input; @FILE or @- reads it.")
