@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from asyncio import CancelledError
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from .agent_result import AgentResult, Interrupt, RunHandle
 from .context import Context
+from .errors import RecordingFailed
 from .run_recorder import RunRecorder
 from .signals import Cancelled, Interrupted, RecordingStopped, all_in, is_cancellation
+
+
+def abandon(recorder: RunRecorder) -> None:
+    """End a run that was cancelled while it began."""
+    with suppress(RecordingStopped, RecordingFailed):
+        Ending(recorder, Context(recorder)).reached("cancelled", "cancelled", error=CancelledError())
+        recorder.close()
 
 
 class Ending:

@@ -133,6 +133,11 @@ class LeafMap:
                 yield from self.leaves(item, (*path, key))
 
 
+def live_tree(tree: Any) -> Any:
+    """The user's values that such a tree stands for, in plain containers."""
+    return LeafMap(live_of)(tree)
+
+
 def stored_of(leaf: Leaf) -> Any:
     """The stored form of a leaf."""
     return leaf.stored

@@ -17,7 +17,7 @@ from typing import Any, Final
 from .errors import AgentReplayError
 from .frozen import Freezer
 from .hashes import SubtreeCache, comparison_hash, same
-from .leaves import LeafMap, live_of, stored_of, take
+from .leaves import LeafMap, live_of, live_tree, stored_of, take
 from .payload import ChangeResult, apply_change, difference, missing_leaves
 from .payload.trees import pointer
 from .redaction import Redactor
@@ -82,6 +82,11 @@ class LivePayload:
     def live(self) -> Any:
         """The agent's own values in plain containers. Shared; not to be mutated."""
         return self._work if self.plain else self._lives(self._work)
+
+    @property
+    def tree(self) -> Any:
+        """The agent's own values as a tree that the payload core takes (`leaves`). Shared; not to be mutated."""
+        return self._work
 
     @property
     def plain(self) -> bool:
@@ -161,7 +166,7 @@ class LivePayload:
         try:
             raw = dumps(stored)
         except TypeError:  # nested more deeply than JSON is written in one piece
-            stored = encode(LeafMap(live_of)(work)).stored
+            stored = encode(live_tree(work)).stored
             raw = dumps(stored)
         return stored if self._redactor.is_clean(raw) else self._redactor.redact(stored)
 

@@ -12,8 +12,8 @@ import copy
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Final, overload
 
 from pydantic import ValidationError
@@ -22,16 +22,16 @@ from .agent_result import AgentResult
 from .context import Context
 from .copying import copy_value
 from .decisions import Complete, Continue, NextStep
-from .ending import Ending
+from .ending import Ending, abandon
 from .environment import code_name, code_of, code_version, folder_of, name_of
-from .errors import RecordingFailed, RoundLimitReached, UsageError
+from .errors import RoundLimitReached, UsageError
 from .run_log import StorePolicy
 from .run_recorder import RunRecorder
 from .scope import Scope, entered, scope_is_carried
-from .signals import RecordingStopped, Signal
+from .signals import Signal
 from .store import EventStore
 from .subagents import Parent, parent_of
-from .writer import in_thread, on_event_loop, until_done
+from .writer import begun_in_turn, on_event_loop
 
 Step = Callable[[int, Context], Any]
 
@@ -139,11 +139,12 @@ class Agent:
         if not on_event_loop():
             return self.begin(payload, store=parent.recorder.store, parent=parent, **given).run()
 
-        async def run(payload: Any) -> AgentResult:
-            execution = await self._abegin(payload, store=parent.recorder.store, parent=parent, **given)
+        async def run() -> AgentResult:
+            here = replace(parent, scope=parent.recorder.here() or parent.scope)  # in the task that awaits it
+            execution = await self._abegin(payload, store=here.recorder.store, parent=here, **given)
             return await execution.arun()
 
-        return run(payload)
+        return run()
 
     def begin(self, payload: Any, *, store: EventStore | str | None = None, **given: Any) -> Execution:
         """Record the start of a run, and return it ready to be executed; `run` has the arguments."""
@@ -152,13 +153,8 @@ class Agent:
     async def _abegin(self, payload: Any, *, store: EventStore | str | None, **given: Any) -> Execution:
         """`begin`, which commits, in a thread of its own; on copies, which nobody mutates meanwhile."""
         given = {name: copy_value(value) if name in ("input", "params") else value for name, value in given.items()}
-        begun = in_thread(functools.partial(self._recorder, copy_value(payload), store, **given), "agentreplay-start")
-        try:
-            await until_done(begun)
-        except BaseException:
-            begun.add_done_callback(functools.partial(_abandon, self, given))
-            raise
-        return Execution(self, begun.result(), **given)
+        begin = functools.partial(self._recorder, copy_value(payload), store, **given)
+        return Execution(self, await begun_in_turn(begin, abandon), **given)
 
     def _recorder(
         self,
@@ -184,15 +180,6 @@ class Agent:
             parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
         )
-
-
-def _abandon(agent: Agent, given: dict[str, Any], begun: Future[RunRecorder]) -> None:
-    """End a run that was cancelled while it began."""
-    if begun.exception() is None:
-        execution = Execution(agent, begun.result(), **given)
-        with suppress(RecordingStopped, RecordingFailed):
-            execution.ending.reached("cancelled", "cancelled", error=asyncio.CancelledError())
-            execution.recorder.close()
 
 
 class Execution:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from types import CodeType, TracebackType
 from typing import Any, Literal, Self
 
@@ -20,16 +18,16 @@ from .calls import Call, Effect, check_safety
 from .context import Context
 from .copying import copy_value
 from .effects import aperform, perform
-from .ending import Ending
+from .ending import Ending, abandon
 from .environment import code_name, code_version, folder_of
-from .errors import RecordingFailed, UsageError
+from .errors import UsageError
 from .run_log import StorePolicy
 from .run_recorder import RunRecorder
 from .scope import Scope, entered, scope_is_carried
 from .signals import Interrupted, RecordingStopped, Signal, all_in, is_cancellation
 from .store import EventStore
 from .subagents import Parent, parent_of
-from .writer import in_thread, off_the_loop, until_done
+from .writer import begun_in_turn, off_the_loop
 
 Rounds = Literal["marked", "model"]
 """Where rounds begin: where `run.round()` says so, or with each model call that is not inside another call."""
@@ -196,13 +194,7 @@ class RecordedBlock:
     async def __aenter__(self) -> Recording:
         # It commits, so it happens in a thread of its own; on copies, which nobody mutates meanwhile.
         self._given = copy_value(self._given)
-        begun = in_thread(self._begin(copy_value), "agentreplay-start")
-        try:
-            await until_done(begun)
-        except BaseException as error:
-            begun.add_done_callback(partial(self._abandon, error))
-            raise
-        return self._entered(begun.result())
+        return self._entered(await begun_in_turn(self._begin(copy_value), abandon))
 
     def __exit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:
         run = self._entered_run()
@@ -275,14 +267,6 @@ class RecordedBlock:
     def _tell_parent(self, run: Recording, error: BaseException | None) -> None:
         if self._parent is not None:
             self._parent.finished(run.recorder, run.status, run.result, error)
-
-    def _abandon(self, error: BaseException, begun: Future[RunRecorder]) -> None:
-        """End a run that was cancelled while it began."""
-        if begun.exception() is None:
-            with suppress(RecordingStopped, RecordingFailed):
-                run = Recording(begun.result(), **self._given)
-                run.ended(error)
-                run.close()
 
 
 def _outcome_of(error: BaseException) -> str:

@@ -328,7 +328,7 @@ class RunRecorder:
 
     def change_whole(
         self,
-        payload: Callable[[Any], Any],
+        payload: Callable[[LivePayload], Any],
         *,
         options: Mapping[str, Any] | None = None,
         source: Mapping[str, Any] | None = None,
@@ -337,14 +337,14 @@ class RunRecorder:
         """Replace the payload as a whole; recorded as the difference.
 
         Args:
-            payload: gives the new payload from the live one.
+            payload: gives the new payload from the one there is.
             options: what the change is applied with; by default, nothing restricts it.
             source, reason: as in `change`.
         """
         given = options or {}
 
         def make() -> Data:
-            change = self.payload.become(payload(self.payload.live), given)
+            change = self.payload.become(payload(self.payload), given)
             return self._change_data(change, "json-patch", given, source, reason)
 
         self.emit("payload.changed", make)

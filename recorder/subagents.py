@@ -13,11 +13,14 @@ from typing import Any
 from .agent_result import AgentResult
 from .events import SubrunFinishedData, SubrunStartedData
 from .introspection import clean
+from .leaves import live_tree
+from .live_payload import LivePayload
 from .locate import find_store
 from .payload import ChangeResult, apply_scope, extract_downstream, merge_upstream, reverse_scope
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope, current
 from .store import EventStore
+from .values import already_stored, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +71,12 @@ class Parent:
     def _bring_back(self, child: RunRecorder) -> dict[str, Any]:
         """Merge the child's payload into the parent's, as far as the path specs allow; one change of the parent's."""
         upstream, merged = list(self.upstream or ()), ChangeResult(None, {})
-        theirs = child.live()
-        if self.part:
-            theirs = reverse_scope(theirs, self.part)
+        theirs = reverse_scope(child.payload.tree, self.part) if self.part else child.payload.tree
 
-        def payload(ours: Any) -> Any:
+        def payload(ours: LivePayload) -> Any:
             nonlocal merged
-            merged = merge_upstream(ours, theirs, upstream, self.name)
-            return merged.result
+            merged = merge_upstream(ours.tree, theirs, upstream, self.name)
+            return live_tree(merged.result)
 
         source = {"kind": "sub-agent", "run": child.info.uid}
         if self.scope.within is not None:
@@ -86,8 +87,14 @@ class Parent:
             "scope": self.part,
             "counts": merged.applied,
             "warnings": merged.warnings,
-            "blocked": merged.blocked_operations,
+            "blocked": [self._redacted(operation) for operation in merged.blocked_operations],
         }
+
+    def _redacted(self, operation: dict[str, Any]) -> dict[str, Any]:
+        """A blocked operation, its values redacted as they are at its path in the payload."""
+        redactor, path = self.recorder.store.redactor, str(operation.get("path", "")).split(".")
+        values = {name: encode(live_tree(operation[name])).stored for name in ("from", "to") if name in operation}
+        return operation | {name: already_stored(redactor.redact(stored, path)) for name, stored in values.items()}
 
 
 def parent_of(store: EventStore | str | None, name: str) -> Parent | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -118,6 +119,28 @@ def in_thread(fn: Callable[[], Value], name: str) -> Future[Value]:
 def off_the_loop(fn: Callable[[], Value]) -> Value:
     """Call a function where it may commit: here, or where an event loop runs here in another thread, waiting for it."""
     return in_thread(fn, "agentreplay-start").result() if on_event_loop() else fn()
+
+
+async def begun_in_turn(begin: Callable[[], Value], abandon: Callable[[Value], object]) -> Value:
+    """Call a function that commits in a thread of its own, one after the other in the order of the calls.
+
+    Threads would race, and what runs on one event loop in a certain order is to begin in that order.
+
+    Args:
+        begin: what to call.
+        abandon: called with what came of it, if this was cancelled meanwhile.
+    """
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        begun = in_thread(begin, "agentreplay-start")
+        try:
+            await until_done(begun)
+        except BaseException:
+            begun.add_done_callback(lambda done: abandon(done.result()) if done.exception() is None else None)
+            raise
+    return begun.result()
+
+
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
 
 def on_event_loop() -> bool:
