@@ -11,7 +11,7 @@ import os
 import threading
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from .errors import StoreError
 from .memory_store import MemoryStore
@@ -70,16 +70,13 @@ def _as_url(named: str, here: Path) -> str:
 
 
 def _sqlite(path: Path) -> str:
-    text = str(path)
-    return f"{_SQLITE}file:{quote(text)}?uri=true" if "?" in text else f"{_SQLITE}{text}"
+    return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def _path_of(url: str) -> Path | None:
     """The file of a SQLite URL; None for what has no file, or says more than the file."""
     text = url.removeprefix(_SQLITE)
-    if text.startswith("file:") and text.endswith("?uri=true"):
-        return Path(unquote(text.removeprefix("file:").removesuffix("?uri=true")))
-    return None if text == url or text in ("", MEMORY, ":memory:") or "?" in text else Path(text)
+    return None if text == url or text in ("", MEMORY, ":memory:") or "?" in text else Path(unquote(text))
 
 
 def resolve_store(store: EventStore | str | os.PathLike[str] | None) -> EventStore:
