@@ -10,7 +10,7 @@ from dataclasses import replace
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
 from .redaction import RedactionRules
-from .store import EventStore, Head, RunInfo, Snapshot, Summary
+from .store import Addition, EventStore, Head, RunInfo, Snapshot, Summary
 
 
 class MemoryStore(EventStore):
@@ -23,6 +23,7 @@ class MemoryStore(EventStore):
         self._infos: list[RunInfo] = []
         self._logs: dict[int, list[StoredEvent]] = {}
         self._contents: dict[str, bytes] = {}
+        self._notes: dict[str, bytes] = {}
         self._snapshots: dict[int, dict[int, Snapshot]] = {}
         self._lock = threading.Lock()
 
@@ -33,22 +34,33 @@ class MemoryStore(EventStore):
         return self._key
 
     def _insert_run(self, run: RunInfo) -> int:
-        return self._insert_whole([(run, ())])[0]
+        return self._add([Addition(run, ())])[0]
 
-    def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
+    def _add(self, additions: Sequence[Addition]) -> list[int]:
+        read = [(addition.info, [*addition.rows], addition) for addition in additions]
         with self._lock:
-            known = {info.uid for info in self._infos}
-            for run, _ in runs:
-                if run.uid in known:
-                    raise StoreError(f"the store has a run {run.uid} already")
-                known.add(run.uid)
+            known = {info.uid: info for info in self._infos}
+            for info, _, addition in read:
+                if info.number == 0 and info.uid in known:
+                    raise StoreError(f"the store has a run {info.uid} already")
+                if info.number and known[info.uid].head_seq != addition.after:
+                    raise VersionConflict(info.uid, addition.after, known[info.uid].head_seq)
+                known[info.uid] = info
             numbers = []
-            for run, rows in runs:
-                numbers.append(len(self._infos) + 1)
-                self._infos.append(replace(run, number=numbers[-1]))
-                self._logs[numbers[-1]] = []
-                self._keep(numbers[-1], rows)
+            for info, rows, addition in read:
+                number = info.number or len(self._infos) + 1
+                numbers.append(number)
+                if info.number == 0:
+                    self._infos.append(info)
+                    self._logs[number] = []
+                self._infos[number - 1] = replace(info, number=number)
+                self._keep(number, rows)
+                if (note := addition.written_note) is not None:
+                    self._notes[info.uid] = note
             return numbers
+
+    def _read_note(self, uid: str) -> bytes | None:
+        return self._notes.get(uid)
 
     def _keep(self, number: int, rows: Sequence[StoredEvent]) -> None:
         for row in rows:

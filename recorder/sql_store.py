@@ -14,7 +14,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -28,7 +28,7 @@ from .event_codec import StoredEvent
 from .migrations import blob, event, message, meta, migrate, run, snapshot
 from .packing import pack, pack_small, unpack
 from .redaction import RedactionRules
-from .store import FIRST, EventStore, Head, RunInfo, Snapshot, Summary
+from .store import FIRST, Addition, EventStore, Head, RunInfo, Snapshot, Summary
 from .verifying import LOST
 
 Value = TypeVar("Value")
@@ -51,6 +51,9 @@ REMEMBERED: Final = 20_000
 
 KEPT_ONCE: Final = ((message, ("hash", "body")), (blob, ("hash", "body")), (snapshot, ("key", "seq", "state")))
 """Tables whose rows are never written twice, and the columns of a new row; the first one names it."""
+
+NOTE: Final = "run:"
+"""Begins the name, in the table `meta`, of what a store knows of a run beside its events."""
 
 MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
 """An end mark; see `migrations`."""
@@ -275,26 +278,37 @@ class SqlStore(EventStore):
         return found[0].value
 
     def _insert_run(self, info: RunInfo) -> int:
-        return self._insert_whole([(info, ())])[0]
+        return self._add([Addition(info, ())])[0]
 
-    def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
-        names = [column.name for column in run.columns if column.name != "number"]
-        statement = _Statement(sa.insert(run).returning(run.c.number), self._engine.dialect, names)
-        mark = _Statement(sa.insert(event), self._engine.dialect, list(MARK))
+    def _add(self, additions: Sequence[Addition]) -> list[int]:
+        def add(execute: Execute) -> list[int]:
+            ids: dict[str, int] = {}
+            return [self._add_one(execute, addition, ids) for addition in additions]
 
-        def insert(execute: Execute) -> list[int]:
-            numbers = []
-            for info, rows in runs:
-                values = statement.bind(tuple(to_column(getattr(info, name)) for name in names))
-                number = int(execute(statement.sql, values).fetchone()[0])
-                numbers.append(number)
-                shared = info.fork_seq if info.fork_seq is not None else FIRST
-                ending = {"key": number << SEQ_BITS | shared + 1, "hash": b"" if rows else _digest(info.head_hash)}
-                execute(mark.sql, mark.bind(tuple((MARK | ending).values())))
-                self._write_rows(execute, number, shared, rows)
-            return numbers
+        return self._in_transaction(add)
 
-        return self._in_transaction(insert)
+    def _add_one(self, execute: Execute, addition: Addition, ids: dict[str, int]) -> int:
+        info, dialect = addition.info, self._engine.dialect
+        names = tuple(column.name for column in run.columns if column.name != "number")
+        values = tuple(to_column(getattr(info, name)) for name in names)
+        number, after = info.number, addition.after
+        if number:
+            statement = self._summary_statement(names)
+            execute(statement.sql, statement.bind((*values, number)))
+        else:
+            statement = _Statement(sa.insert(run).returning(run.c.number), dialect, names)
+            number = int(execute(statement.sql, statement.bind(values)).fetchone()[0])
+            after = info.fork_seq if info.fork_seq is not None else FIRST
+            ending = {"key": number << SEQ_BITS | after + 1, "hash": _digest(info.head_hash)}  # for a run without rows
+            mark = _Statement(sa.insert(event), dialect, list(MARK))
+            execute(mark.sql, mark.bind(tuple((MARK | ending).values())))
+        self._write_rows(execute, number, after, addition.rows, ids)
+        if (note := addition.written_note) is not None:
+            insert = _dialect_insert(dialect)(meta)
+            upsert = insert.on_conflict_do_update(index_elements=["name"], set_={"value": insert.excluded.value})
+            statement = _Statement(upsert, dialect, ["name", "value"])
+            execute(statement.sql, statement.bind((NOTE + info.uid, note)))
+        return number
 
     def _in_transaction(self, work: Callable[[Execute], Value]) -> Value:
         """Do something all or not at all; anew if the transaction had to give way to another one."""
@@ -351,11 +365,22 @@ class SqlStore(EventStore):
             self._summaries[names] = statement
         return statement
 
-    def _write_rows(self, execute: Execute, number: int, expected_seq: int, rows: Sequence[StoredEvent]) -> None:
+    def _write_rows(
+        self,
+        execute: Execute,
+        number: int,
+        expected_seq: int,
+        rows: Iterable[StoredEvent],
+        ids: dict[str, int] | None = None,
+    ) -> None:
         for row in rows:
-            conversations = self._keep_contents(execute, row) if row.conversations or row.blobs else None
+            conversations = self._keep_contents(execute, row, ids) if row.conversations or row.blobs else None
             if execute(self._append.sql, self._append_values(number, row, conversations)).rowcount != 2:
                 raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
+            if row.body is None:
+                clause = sa.update(event).where(event.c.key == sa.bindparam("k")).values(body_hash=sa.bindparam("h"))
+                pruned = _Statement(clause, self._engine.dialect, ("h", "k"))
+                execute(pruned.sql, pruned.bind((_digest(row.body_hash), number << SEQ_BITS | row.seq)))
 
     def _append_values(self, number: int, row: StoredEvent, conversations: str | None) -> Any:
         key, digest = number << SEQ_BITS | row.seq, bytes.fromhex(row.hash[PREFIX_LENGTH:])
@@ -378,23 +403,25 @@ class SqlStore(EventStore):
         )
         return values if self._append.in_order else self._append.bind(values)
 
-    def _keep_contents(self, execute: Execute, row: StoredEvent) -> str | None:
-        """Store the messages and blobs that are new; return the row's lists of message ids."""
+    def _keep_contents(self, execute: Execute, row: StoredEvent, ids: dict[str, int] | None = None) -> str | None:
+        """Store the messages and blobs that are new; return the row's lists of message ids.
+
+        `ids` knows the messages that came with earlier rows, and learns those of this one.
+        """
         for address, content in row.blobs.items():
             self._keep(execute, blob, address, content)
         if not row.conversations:
             return None
-        ids: dict[str, int] = {}
+        ids = {} if ids is None else ids
+        if len(self._message_ids) > REMEMBERED:
+            self._message_ids.clear()
         for address, content in row.messages.items():
             known = self._message_ids.get(address)
             if known is None:
                 self._keep(execute, message, address, content)
                 found = execute(self._message_id.sql, self._message_id.bind((_digest(address),))).fetchone()
                 known = int(found[0])
-            ids[address] = known
-        if len(self._message_ids) > REMEMBERED:
-            self._message_ids.clear()
-        self._message_ids.update(ids)
+            ids[address] = self._message_ids[address] = known
         return json.dumps(
             {name: _runs([ids[address] for address in addresses]) for name, addresses in row.conversations.items()},
             separators=(",", ":"),
@@ -418,6 +445,10 @@ class SqlStore(EventStore):
                     f"cannot reach the store {self.name}: {_reason(error)}. The next call connects anew."
                 ) from error
             raise CorruptLog(f"cannot read the store {self.name}: {_reason(error)}") from error
+
+    def _read_note(self, uid: str) -> bytes | None:
+        found = self._read(sa.select(meta.c.value).where(meta.c.name == NOTE + uid))
+        return found[0].value if found else None
 
     def _read_head(self, number: int) -> Head:
         info = self._find_runs(number=number)[0]

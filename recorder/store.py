@@ -10,9 +10,10 @@ refuses the whole append with `VersionConflict`. So a run's log never has a gap,
 
 from __future__ import annotations
 
+import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -78,6 +79,28 @@ class Head(NamedTuple):
 
     seq: int
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A run from elsewhere, or what continues a run that is there.
+
+    Attributes:
+        info: the run as it will be, its head included; its number is 0 if it is new.
+        rows: the events to add, in order, with their hashes; gone through once or more.
+        after: the seq that the first of them follows.
+        note: what the store is to know of the run beside its events; see `EventStore.note`. None leaves it as it is.
+    """
+
+    info: RunInfo
+    rows: Iterable[StoredEvent]
+    after: int = FIRST
+    note: Mapping[str, Any] | None = None
+
+    @property
+    def written_note(self) -> bytes | None:
+        """The note in JSON, in ASCII."""
+        return None if self.note is None else json.dumps(self.note, allow_nan=False).encode("ascii")
 
 
 class Snapshot(NamedTuple):
@@ -263,9 +286,26 @@ class EventStore(ABC):
                 if row.seq != seq:
                     raise ValueError(f"event {row.seq} cannot follow event {seq - 1}: seqs are gapless")
                 row.hash = previous = row.chained(previous, info.uid)
-            whole.append((replace(info, head_seq=len(rows) - 1, head_hash=previous), rows))
-        numbers = self._insert_whole(whole)
-        return [replace(info, number=number) for number, (info, _) in zip(numbers, whole, strict=True)]
+            whole.append(Addition(replace(info, head_seq=len(rows) - 1, head_hash=previous), rows))
+        return self.add_recorded(whole)
+
+    def add_recorded(self, additions: Sequence[Addition]) -> list[RunInfo]:
+        """Add events as they were recorded elsewhere, hashes included, all of them or none, and commit.
+
+        The caller has verified that they follow one another and that what they refer to comes with them. A run stands
+        before its forks.
+
+        Returns:
+            The runs as the store has them.
+
+        Raises:
+            VersionConflict: a run that is to be continued ends elsewhere; nothing was written.
+            StoreError: the store could not be written, or has a run of one of the uids; nothing was written.
+        """
+        numbers = self._add(additions)
+        for number in numbers:
+            self._heads.pop(number, None)
+        return [replace(addition.info, number=number) for number, addition in zip(numbers, additions, strict=True)]
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -359,6 +399,22 @@ class EventStore(ABC):
     def _blob(self, address: str) -> bytes:
         return self.read_contents([address])[address]
 
+    def note(self, uid: str) -> dict[str, Any]:
+        """What the store knows of a run beside its events, because it came from a cassette; mostly nothing.
+
+        `prefix`: true if only the events are here that a fork shares. `lost`: {seq, hash} of the last event that the
+        run had, if it was salvaged from a file that had lost its end. `header` and `run`: fields of the cassette's
+        header that are not of this version.
+        """
+        written = self._read_note(uid)
+        try:
+            note = json.loads(written) if written else {}
+        except ValueError:
+            note = None
+        if type(note) is not dict:
+            raise CorruptLog(f"what the store notes of the run {uid} was changed", run=uid)
+        return note
+
     def snapshot(self, run: RunRef, step: int | None = None) -> Snapshot | None:
         """The last snapshot of a run at `step` or before (by default: the last), those that a fork shares included."""
         info = self.run(run)
@@ -400,8 +456,15 @@ class EventStore(ABC):
         """Keep a new run; return its number, the next one."""
 
     @abstractmethod
-    def _insert_whole(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[int]:
-        """Keep new runs with their rows, messages and blobs, in one transaction; return their numbers."""
+    def _add(self, additions: Sequence[Addition]) -> list[int]:
+        """Keep new runs and continue others, with their rows, messages, blobs and notes, in one transaction.
+
+        A content that an earlier row had need not come with a later one. Returns the runs' numbers.
+        """
+
+    @abstractmethod
+    def _read_note(self, uid: str) -> bytes | None:
+        """The JSON of a run's note, if it has one."""
 
     @abstractmethod
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:

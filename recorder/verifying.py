@@ -37,6 +37,7 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
     expected, previous, uid = 0, "", info.uid
     owners = _owners(store, info)
     rows = store.rows(info)
+    lost = store.note(info.uid).get("lost")
     sound: set[str] = set()
     while True:
         try:
@@ -52,6 +53,8 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
         if _chained(row, previous, uid) != row.hash:
             yield Problem(info.id, row.seq, f"{row.kind}: the event was changed: its hash does not follow")
         yield from _contents(store, info, row, sound)
+        if lost is not None and row.seq == lost["seq"] and lost["hash"] in (None, row.hash):
+            lost = None
         expected, previous = row.seq + 1, row.hash
     if info.head_seq == LOST:
         yield Problem(info.id, expected, f"the log's end is missing; what came after event {expected - 1} was cut off")
@@ -63,6 +66,9 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
         yield Problem(info.id, expected, what)
     elif previous != info.head_hash:
         yield Problem(info.id, info.head_seq, "the last event is not the one that the head names")
+    if lost is not None:
+        what = f"events up to {lost['seq']} are missing" if lost["hash"] else "the run may have gone on"
+        yield Problem(info.id, expected, f"{what}: the file that it was salvaged from had lost its end")
 
 
 def _gap(expected: int, found: int) -> str:
@@ -85,9 +91,10 @@ def _owners(store: EventStore, info: RunInfo) -> list[tuple[int, str]]:
     """(last shared seq, uid of the run that wrote up to it), for the runs that a fork shares events with."""
     owners: list[tuple[int, str]] = []
     while info.fork_of is not None and info.fork_seq is not None:
-        owners.append((info.fork_seq, info.fork_of))
+        last = min(info.fork_seq, owners[-1][0]) if owners else info.fork_seq
+        owners.append((last, info.fork_of))
         info = store.run(info.fork_of)
-    return sorted(owners)
+    return owners[::-1]
 
 
 def _contents(store: EventStore, info: RunInfo, row: StoredEvent, sound: set[str]) -> Iterator[Problem]:
