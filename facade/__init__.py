@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .recorder.errors import AgentReplayError as AgentReplayError
     from .recorder.errors import ChangeRefused as ChangeRefused
     from .recorder.errors import CorruptLog as CorruptLog
+    from .recorder.errors import ExportFailed as ExportFailed
     from .recorder.errors import ImportFailed as ImportFailed
     from .recorder.errors import PayloadFrozen as PayloadFrozen
     from .recorder.errors import RecordingFailed as RecordingFailed
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .recorder.errors import UnregisteredType as UnregisteredType
     from .recorder.errors import UsageError as UsageError
     from .recorder.errors import VersionConflict as VersionConflict
+    from .recorder.exporting import export_run as export_run
     from .recorder.importers import import_file as import_file
     from .recorder.locate import open_store as open_store
     from .recorder.loop import agent as agent
@@ -57,6 +59,7 @@ _HOME = {
     "Context": "recorder.context",
     "Continue": "recorder.decisions",
     "CorruptLog": "recorder.errors",
+    "ExportFailed": "recorder.errors",
     "ImportFailed": "recorder.errors",
     "NextStep": "recorder.decisions",
     "PayloadChangeRequest": "recorder.decisions",
@@ -75,6 +78,7 @@ _HOME = {
     "apply_change": "recorder.payload",
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
+    "export_run": "recorder.exporting",
     "import_file": "recorder.importers",
     "model": "recorder.decorators",
     "open_store": "recorder.locate",
@@ -98,6 +102,7 @@ __all__ = [
     "Context",
     "Continue",
     "CorruptLog",
+    "ExportFailed",
     "ImportFailed",
     "NextStep",
     "PayloadChangeRequest",
@@ -116,6 +121,7 @@ __all__ = [
     "apply_change",
     "diff_states",
     "diff_values",
+    "export_run",
     "import_file",
     "model",
     "open_store",

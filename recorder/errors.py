@@ -74,6 +74,18 @@ class ImportFailed(AgentReplayError):
         self.line = line
 
 
+class ExportFailed(AgentReplayError):
+    """A file could not be written; what stood in its place is as it was.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
 class ChangeRefused(AgentReplayError):
     """A payload change request that its applier cannot apply; the payload stays as it was."""
 

@@ -103,7 +103,7 @@ def test_a_named_format_is_not_guessed(tmp_path: Path) -> None:
     assert "neither a list `trajectory` nor `history`" in str(caught.value)
     with pytest.raises(ImportFailed) as caught:
         import_file(path, MemoryStore(), format="cobol")
-    assert 'there is no format "cobol"; expected one of mini-swe-agent, swe-agent' in str(caught.value)
+    assert 'there is no format "cobol"; expected one of cassette, mini-swe-agent, swe-agent' in str(caught.value)
 
 
 # -- what cannot be read -------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_what_is_not_json_is_refused_where_it_breaks(
     path = tmp_path / "broken.traj"
     path.write_bytes(content)
     store = MemoryStore()
-    for format in (None, *FORMATS):
+    for format in (None, "mini-swe-agent", "swe-agent"):
         with pytest.raises(ImportFailed) as caught:
             import_file(path, store, format)
         assert found in str(caught.value)

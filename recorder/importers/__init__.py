@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -23,13 +22,14 @@ from ..errors import AgentReplayError, RunNotFound, StoreError
 from ..event_codec import StoredEvent, encode_event
 from ..store import EventStore, RunInfo, Summary
 from .builder import RunBuilder
-from .importing import Importing, Tally
+from .cassette import Cassette
+from .importing import Importing, ImportReport, Tally
 from .inspect_ai import InspectAi
 from .mini_swe_agent import MiniSweAgent
 from .source import SourceFile, failure
 from .swe_agent import SweAgent
 
-__all__ = ["FORMATS", "IMPORTERS", "ImportReport", "Importer", "Progress", "detect", "import_file"]
+__all__ = ["FORMATS", "IMPORTERS", "ImportReport", "Importer", "Progress", "detect", "import_file", "import_source"]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as an import goes on, with the events that are ready and the events in all."""
@@ -59,57 +59,29 @@ class Importer(Protocol):
         ...
 
 
-IMPORTERS: Final[dict[str, Importer]] = {
-    importer.name: importer for importer in (MiniSweAgent(), SweAgent(), InspectAi())
+IMPORTERS: Final[dict[str, Importer | Cassette]] = {
+    importer.name: importer for importer in (Cassette(), MiniSweAgent(), SweAgent(), InspectAi())
 }
-"""Name of a format → its importer."""
+"""Name of a format → its importer. Cassettes hold runs of our own, which are added as they are (`cassette`)."""
 
 FORMATS: Final = tuple(IMPORTERS)
 """The names of the formats that can be imported."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportReport:
-    """What an import did. Every record is imported, unknown or damaged, or was imported before.
-
-    Attributes:
-        runs: the runs that hold the file, such as "run7".
-        format: the format it was read as.
-        read: all records; see `importing.Tally` for what a record is.
-        imported: records that became events of their own now; 0 when the file had been imported before.
-        unknown: records that have no place in a run and were kept as reports.
-        damaged: records not of the shape they should have, kept as far as they could be read.
-        notes: what else a person should know.
-    """
-
-    runs: list[str]
-    format: str
-    read: int
-    imported: int
-    unknown: int
-    damaged: int
-    notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """`{runs, read, imported, unknown, damaged}`."""
-        return {
-            "runs": list(self.runs),
-            "read": self.read,
-            "imported": self.imported,
-            "unknown": self.unknown,
-            "damaged": self.damaged,
-        }
-
-
-def detect(source: SourceFile) -> Importer:
+def detect(source: SourceFile) -> Importer | Cassette:
     """Find the importer for a file from its content and name.
 
     Raises:
         ImportFailed: no importer knows it; the message says what each one looks for.
     """
-    surest = max(IMPORTERS.values(), key=lambda importer: importer.detects(source))
-    if surest.detects(source) > 0:
-        return surest
+    sure: dict[str, float] = {}
+    for name, importer in IMPORTERS.items():
+        sure[name] = importer.detects(source)
+        if sure[name] >= 1:  # the others need not parse a large file to find out that it is not theirs
+            return importer
+    surest = max(sure, key=lambda name: sure[name])
+    if sure[surest] > 0:
+        return IMPORTERS[surest]
     source.json()  # a file that is broken says so, rather than that it is of no known format
     looked_for = "; ".join(f"{importer.name}: {importer.reads}" for importer in IMPORTERS.values())
     raise failure(
@@ -125,27 +97,43 @@ def import_file(
     store: EventStore,
     format: str | None = None,
     progress: Progress | None = None,
+    *,
+    salvage: bool = False,
 ) -> ImportReport:
-    """Import a file of another tool: its runs, entirely or not at all.
+    """Import a file of another tool, or a cassette: its runs, entirely or not at all.
 
     Args:
         path: the file.
         store: where the runs go.
         format: one of `FORMATS`; found from the file unless given.
         progress: called as it goes on, for a progress bar.
+        salvage: of a damaged cassette, keep what is sound. Files of other tools are always read as far as they go.
 
     Raises:
         ImportFailed: the file cannot be imported; nothing of it was stored.
         StoreError: the store failed; nothing was stored.
     """
-    source = SourceFile.read(path)
+    return import_source(SourceFile.read(path), store, format, progress, salvage=salvage)
+
+
+def import_source(
+    source: SourceFile,
+    store: EventStore,
+    format: str | None = None,
+    progress: Progress | None = None,
+    *,
+    salvage: bool = False,
+) -> ImportReport:
+    """Import a file that was read; see `import_file`."""
     if format is not None and format not in IMPORTERS:
         raise failure(
             source.path, f'there is no format "{format}"', f"one of {', '.join(FORMATS)}", "Leave it out to detect it."
         )
     importer = detect(source) if format is None else IMPORTERS[format]
-    work = Importing(source, importer.name, store.redactor)
     try:
+        if isinstance(importer, Cassette):
+            return importer.add(source, store, salvage=salvage, progress=progress)
+        work = Importing(source, importer.name, store.redactor)
         built = list(importer.runs(work))
         uids = [run_uid(source.address, importer.name, index) for index in range(len(built))]
         known = [_known(store, uid) for uid in uids]

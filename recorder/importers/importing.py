@@ -122,3 +122,36 @@ class Importing:
     def damage(self, builder: RunBuilder, message: str, content: Any) -> None:
         """Say in the log what is wrong with a record, with its content; counting it is the importer's."""
         builder.report(message, content, level="warning")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did. Every record is imported, unknown or damaged, or was imported before.
+
+    Attributes:
+        runs: the runs that hold the file, such as "run7".
+        format: the format it was read as.
+        read: all records; see `importing.Tally` for what a record is.
+        imported: records that became events of their own now; 0 when the file had been imported before.
+        unknown: records that have no place in a run and were kept as reports.
+        damaged: records not of the shape they should have, kept as far as they could be read.
+        notes: what else a person should know.
+    """
+
+    runs: list[str]
+    format: str
+    read: int
+    imported: int
+    unknown: int
+    damaged: int
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{runs, read, imported, unknown, damaged}`."""
+        return {
+            "runs": list(self.runs),
+            "read": self.read,
+            "imported": self.imported,
+            "unknown": self.unknown,
+            "damaged": self.damaged,
+        }
