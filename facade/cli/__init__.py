@@ -14,11 +14,12 @@ from .options import store_option
 VERBS = {
     "demo": Verb("Record", "record", "Record a small agent that fails, and show where it went wrong."),
     "run": Verb("Record", "record", "Run an agent of yours and record it."),
-    "import": Verb("Record", "files", "Import recorded runs of other tools."),
+    "import": Verb("Record", "files", "Import cassettes, and recorded runs of other tools."),
     "ls": Verb("Look", "inspect", "List the runs."),
     "show": Verb("Look", "inspect", "Show what a run did, round by round."),
     "state": Verb("Look", "inspect", "Show the payload after a step."),
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
+    "export": Verb("Share", "files", "Write a run to a file, for git and for sharing."),
     "verify": Verb("Check", "files", "Check that no recorded event was changed or lost."),
     "schema": Verb("Check", "files", "Print the JSON Schema of the events."),
 }

@@ -1,4 +1,4 @@
-"""The verbs about files and their soundness: `import`, `verify`, `schema`."""
+"""The verbs about files and their soundness: `import`, `export`, `verify`, `schema`."""
 
 from __future__ import annotations
 
@@ -25,27 +25,60 @@ def list_formats(ctx: click.Context, parameter: click.Parameter, value: bool) ->
 @click.command(
     name="import",
     cls=VerbCommand,
-    examples=["agentreplay import trajectory.traj", "agentreplay import runs/*.json --format mini-swe-agent"],
+    examples=[
+        "agentreplay import trajectory.traj",
+        "agentreplay import runs/*.json --format mini-swe-agent",
+        "agentreplay import damaged.jsonl --salvage",
+    ],
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(), help="Files of other tools.")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE…", type=click.Path(), help="Cassettes, or files of other tools."
+)
 @store_option
 @click.option("--format", "wanted", metavar="NAME", help="The format, where it is not to be detected.")
 @click.option(
     "--formats", is_flag=True, is_eager=True, expose_value=False, callback=list_formats, help="List the formats."
 )
+@click.option("--salvage", is_flag=True, help="Of a damaged cassette, keep what is sound and list what is not.")
 @json_option
-def import_(files: tuple[str, ...], store: str | None, wanted: str | None, as_json: bool) -> int:
-    """Import recorded runs of other tools.
+def import_(files: tuple[str, ...], store: str | None, wanted: str | None, salvage: bool, as_json: bool) -> int:
+    """Import cassettes, and recorded runs of other tools.
 
     The format is detected; --formats lists those that are known. A file is imported entirely or not at all, and once:
-    importing it again finds the runs that are there. What has no place in a run is kept in it as a report and counted
-    as unknown.
+    importing it again finds the runs that are there. Of another tool's file, what has no place in a run is kept in it
+    as a report and counted as unknown. The runs of a cassette are added as they were recorded; one that is here already
+    is completed by what it lacks, and one that differs from it is refused.
 
     With --json: {runs, read, imported, unknown, damaged}, of all files together.
     """
     from .importing import import_files
 
-    return import_files(files, store, wanted, as_json=as_json)
+    return import_files(files, store, wanted, salvage=salvage, as_json=as_json)
+
+
+@click.command(
+    cls=VerbCommand,
+    examples=[
+        "agentreplay export run42 refunds.failed.jsonl",
+        "agentreplay export @last | ssh elsewhere agentreplay import /dev/stdin",
+    ],
+)
+@click.argument("run", metavar="RUN", help="The run.")
+@click.argument(
+    "file", required=False, metavar="[FILE]", type=click.Path(), help="The file; stdout unless given, or -."
+)
+@store_option
+@click.option("--format", "wanted", default="cassette", metavar="NAME", help="The format: cassette.")
+def export(run: str, file: str | None, store: str | None, wanted: str) -> None:
+    """Write a run to a file, for git and for sharing.
+
+    A cassette holds the run with its child runs, and with the events that it shares if it is a fork, as lines of JSON.
+    It loses nothing: importing it elsewhere and exporting it there gives the same bytes. The file is replaced as a
+    whole or not at all. Secrets that were replaced when the run was recorded stay replaced; nothing else is taken out.
+    """
+    from .exporting import export as write_export
+
+    write_export(run, None if file == "-" else file, store, wanted)
 
 
 @click.command(cls=VerbCommand, examples=["agentreplay verify", "agentreplay verify run42 --json"])
@@ -97,4 +130,4 @@ def event_schema(kind: str | None) -> dict[str, Any]:
     return {**head, **EVENT_OF_KIND[kind].model_json_schema()}
 
 
-COMMANDS: Final = {"import": import_, "verify": verify, "schema": schema}
+COMMANDS: Final = {"import": import_, "export": export, "verify": verify, "schema": schema}

@@ -17,7 +17,9 @@ from .render_runs import render_next
 from .streams import complain
 
 
-def import_files(files: Sequence[str], url: str | None, wanted: str | None, *, as_json: bool) -> int:
+def import_files(
+    files: Sequence[str], url: str | None, wanted: str | None, *, salvage: bool = False, as_json: bool = False
+) -> int:
     """Import files and write what became of them; a file that cannot be imported does not stop the others.
 
     Returns:
@@ -35,7 +37,7 @@ def import_files(files: Sequence[str], url: str | None, wanted: str | None, *, a
     for file in files:
         try:
             with progress(f"importing {file}") as advance:
-                report = import_file(file, store, wanted, advance)
+                report = import_file(file, store, wanted, advance, salvage=salvage)
         except AgentReplayError as error:
             complain(str(error))
             failed += 1
@@ -45,7 +47,7 @@ def import_files(files: Sequence[str], url: str | None, wanted: str | None, *, a
             _write_report(console(), file, report)
     if as_json:
         print_json(_together(reports))
-    elif runs := [run for report in reports for run in report.runs]:
+    elif runs := [report.runs[0] for report in reports if report.runs]:
         render_next(console(), store, store.run(runs[-1]))
     return DATA if failed else 0
 
