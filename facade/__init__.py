@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .replay.diff import diff_states as diff_states
     from .replay.diff import diff_values as diff_values
     from .replay.diff import to_json_patch as to_json_patch
+    from .replay.reading import blame as blame
     from .replay.reading import state_at as state_at
     from .replay.state import RunState as RunState
 
@@ -76,6 +77,7 @@ _HOME = {
     "VersionConflict": "recorder.errors",
     "agent": "recorder.loop",
     "apply_change": "recorder.payload",
+    "blame": "replay.reading",
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
     "export_run": "recorder.exporting",
@@ -119,6 +121,7 @@ __all__ = [
     "VersionConflict",
     "agent",
     "apply_change",
+    "blame",
     "diff_states",
     "diff_values",
     "export_run",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from ..recorder.events import Event
 from ..recorder.locate import open_store
 from ..recorder.store import EventStore, RunInfo, RunRef
+from .blame import FOLDED, blame_of
+from .changes import Changes
 from .snapshots import from_nearest
 from .state import RunState
 from .timeline import StepChanges, changes_of_step, resolve_step, state_of
@@ -79,3 +83,35 @@ def changes_at(run: RunRef, step: int = -1, store: EventStore | str | None = Non
     number = step_meant(found, info, step)
     state, events = from_nearest(found, info, number - 1)
     return changes_of_step(events, number, state=state, check=state is None, run=info.id)
+
+
+def blame(run: RunRef, path: str, store: EventStore | str | None = None, *, step: int = -1) -> Changes:
+    """Every event that ever changed the value at a path of the payload, newest first.
+
+    A value changes when it, anything inside it, or what it is in is added, replaced or removed. What a path means is
+    what it means at that step; an item of a list is followed through insertions, removals and moves of the others.
+
+    Args:
+        run: see `resolve`.
+        path: `order.items[0].price`, or a JSON Pointer.
+        store: see `resolve`.
+        step: counts from 1; 0 is the start, negative ones count from the end.
+
+    Returns:
+        The changes, each with the path as it was at that time, the whole value before and after in stored form, its
+        `cause`, and a `note` where there is more to say. The `old` of each is the `new` of the next; the last is what
+        added the value, or the start of the run. The first is the removal of a value that is there no more.
+
+    Raises:
+        RunNotFound: there is no such run.
+        UsageError: nothing was ever at that path, or the run has no such step.
+        CorruptLog: the log stops making sense; names the event. The payload's hash is compared at the end, and now and
+            then on the way.
+    """
+    found, info = resolve(run, store)
+    return blame_of(_folded(found, info), path, step_meant(found, info, step), run=info.id)
+
+
+def _folded(store: EventStore, info: RunInfo) -> Iterator[Event]:
+    """The events that a blame looks at; no others are decoded."""
+    return (store.decode(info, row, conversations=False) for row in store.rows(info) if row.kind in FOLDED)

@@ -19,6 +19,7 @@ VERBS = {
     "show": Verb("Look", "inspect", "Show what a run did, round by round."),
     "state": Verb("Look", "inspect", "Show the payload after a step."),
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
+    "blame": Verb("Look", "blame", "Show every event that ever changed a value, newest first."),
     "export": Verb("Share", "files", "Write a run to a file, for git and for sharing."),
     "verify": Verb("Check", "files", "Check that no recorded event was changed or lost."),
     "schema": Verb("Check", "files", "Print the JSON Schema of the events."),

@@ -16,7 +16,7 @@ that is no terminal gets the same lines without colours; no line is ever cut or 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
@@ -48,13 +48,20 @@ def render_changes(changes: Sequence[Change], console: Console, *, limit: int | 
         console: where to; it decides about colours.
         limit: characters of a value or line that are written whole; None writes everything.
     """
-    page = _Page(console, limit)
     for cause, group in _by_cause(changes):
-        if cause is not None:
-            page.heading(cause)
-        for change in group:
-            page.change(change)
-    page.line(Text(summary_of(changes), style="bold"))
+        render_group(cause, group, console, limit=limit)
+    _Page(console, limit).line(Text(summary_of(changes), style="bold"))
+
+
+def render_group(
+    cause: Cause | None, changes: Iterable[Change], console: Console, *, limit: int | None = LIMIT
+) -> None:
+    """Write changes under the event that made them, if it is known. Arguments as for `render_changes`."""
+    page = _Page(console, limit)
+    if cause is not None:
+        page.heading(cause)
+    for change in changes:
+        page.change(change)
 
 
 def _by_cause(changes: Sequence[Change]) -> list[tuple[Cause | None, list[Change]]]:
