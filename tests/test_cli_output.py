@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from decimal import Decimal
@@ -12,10 +13,15 @@ import agentreplay as ar
 import pytest
 from agentreplay.cli import main
 from agentreplay.cli.output import one_line, print_json
-from agentreplay.cli.runs import how_long
+from agentreplay.cli.render_runs import render_runs
+from agentreplay.cli.render_steps import RunPage
+from agentreplay.cli.runs import Names, how_long
+from agentreplay.recorder.locate import open_store
+from agentreplay.replay.outline import outline
 from cli_runs import as_process, invoke, json_of, keep, output
 from click.testing import CliRunner
 from event_builder import EventBuilder
+from rich.console import Console
 
 HOSTILE = "\x1b[31mred\x1b[0m \x9b31m \x07 [bold]markup[/] [/nope] \u202ereversed \x7f"
 BAD = {"\x1b[2Jkey": HOSTILE, "[red]": {"[/]": "[link=x]y[/link]"}, ":smile:": ["\r\n", "a\u0000b"]}
@@ -130,6 +136,24 @@ def test_nothing_is_cut_at_a_width(elsewhere: Path) -> None:
     diff = as_process("diff", env={"COLUMNS": "40"}).stdout
     assert ("why " * 80).strip() in diff
     assert [line for line in [*listed, *diff.splitlines()] if line != line.rstrip()] == []
+
+
+def test_a_narrow_terminal_gets_a_line_per_run_and_round(elsewhere: Path) -> None:
+    """At 80 columns neither a run in the list nor a round's headline is broken, and what says most is there."""
+    output("demo")
+    store = open_store(elsewhere / "store.db")
+    infos = store.runs()
+    screen = io.StringIO()
+    page = Console(file=screen, width=80, force_terminal=True, color_system=None)
+    render_runs(page, infos, Names(store, infos), total=2)
+    for entry in outline(store.events(infos[0])):
+        RunPage(page, Names(store), width=2, full=False, short=True).round(entry)
+    lines = screen.getvalue().splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert [line.split()[0] for line in lines[:3]] == ["run", "run1", "run2"]
+    assert "↳ inspector" in lines[2]
+    assert lines[2].rstrip().endswith("run1")
+    assert [line.split()[0] for line in lines[3:]] == [str(n) for n in range(1, 11)]
 
 
 def test_json_of_a_lone_surrogate_and_a_large_integer(capsys: pytest.CaptureFixture[str]) -> None:

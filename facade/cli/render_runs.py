@@ -16,6 +16,9 @@ from .hints import command
 from .output import one_line, write, write_commands, write_table
 from .runs import STATUS_STYLES, Names, how_long, step_to_look_at, when
 
+ROOMY: Final = 100
+"""Columns that a table of runs takes."""
+
 END: Final = 300
 """Characters of a run's value or error that are shown when it ends."""
 
@@ -35,26 +38,32 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
             page, {command("demo"): "record a small one", command("run agent.py:step"): "record an agent of yours"}
         )
         return
+    narrow = page.width < ROOMY
+    # Where there is little room, what says least goes first.
+    origins = not narrow or any(info.origin != "recorded" for info in infos)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
     table.add_column("run", no_wrap=True)
-    table.add_column("agent", overflow="fold")
+    table.add_column("agent", no_wrap=True, min_width=8)
     table.add_column("status", no_wrap=True)
     table.add_column("steps", justify="right", no_wrap=True)
     table.add_column("started", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True)
-    table.add_column("origin", no_wrap=True)
+    if origins:
+        table.add_column("origin", no_wrap=True)
     table.add_column("parent", no_wrap=True)
     for info in infos:
-        table.add_row(
+        started = when(info.started)
+        cells = [
             Text(info.id, "bold"),
             Text("↳ " if info.parent else "", "dim").append(visible(info.agent), ""),
             Text(visible(info.status), STATUS_STYLES.get(info.status, "")),
             Text(f"{info.steps:,}"),
-            Text(when(info.started)),
+            Text(started[5:16] if narrow else started),
             Text(how_long(info.duration)),
-            Text(visible(info.origin), "dim" if info.origin == "recorded" else ""),
-            Text(visible(relation(info, names)), "dim"),
-        )
+        ]
+        if origins:
+            cells.append(Text(visible(info.origin), "dim" if info.origin == "recorded" else ""))
+        table.add_row(*cells, Text(visible((names.of(info.parent) or "") if narrow else relation(info, names)), "dim"))
     write_table(page, table)
     if len(infos) < total:
         write(page, (f"The last {len(infos):,} of {total:,} runs.", "dim"))

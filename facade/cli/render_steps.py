@@ -30,8 +30,9 @@ NOTES: Final = 6
 
 VALUE: Final = 60
 TEXT: Final = 100
+SHORTEST: Final = 20
 DETAIL: Final = 400
-"""Characters of a value, of a text, and of what a call was asked and answered, that are shown."""
+"""Characters of a value, of a text (at most and at least), and of what a call was asked and gave, that are shown."""
 
 SIGNS: Final = {"add": "+", "remove": "-", "replace": "~", "move": ">"}
 CHANGE_STYLES: Final = {"add": "green", "remove": "red", "replace": "yellow", "move": "cyan"}
@@ -89,8 +90,9 @@ class RunPage:
         self._field("code", code_text(data.entry_point, data.code))
         self._field("applier", f"{data.applier.get('name')}, version {data.applier.get('version')}")
         if data.origin != "recorded":
-            source = ", ".join(f"{key} {readable(value, VALUE)}" for key, value in (data.source or {}).items())
-            self._field("origin", f"{data.origin}  {source}")
+            source = data.source or {}
+            places = [str(source[key]) for key in ("format", "file") if key in source]
+            self._field("origin", "  ".join([data.origin, *places]))
 
     def _finished(self, info: RunInfo, data: Any) -> None:
         if data.stop_reason != "endTurn":
@@ -151,7 +153,9 @@ class RunPage:
         )
         reasoning = entry.reasoning if entry.word != "Undecided" else None
         if reasoning and not self._full:
-            line.append(f"  “{one_line(reasoning, TEXT)}”", "italic")
+            # A round is a line, also where a terminal would break it.
+            room = min(TEXT, max(self._page.width - line.cell_len - 4, SHORTEST))
+            line.append(f"  “{one_line(reasoning, room)}”", "italic")
         write(self._page, line)
         if reasoning and self._full:
             for text in visible_lines(reasoning.strip()):
