@@ -7,6 +7,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# What a machine is busy with is no law of ours: examples have no deadline, and a failing one is printed to be repeated.
+settings.register_profile("laws", deadline=None, print_blob=True)
+settings.load_profile("laws")
 
 os.environ.pop("AGENTREPLAY_STORE", None)
 
