@@ -25,6 +25,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from .builder import duration_between
+from .conversation import within
 from .importing import Importing
 from .inspect_messages import Conversation, End, decision_of, failure_of, messages_in, text_of
 from .inspect_payload import Documents
@@ -89,6 +90,9 @@ RAW_MESSAGES: Final = ("messages", "contents", "input", "inputs")
 
 UNSAID: Final = ("exception", "the tool raised an exception; the error of the sample has it")
 """The failure of a tool of which only that is known."""
+
+SAID: Final = ("action", "cmd", "file", "type", "source", "decision")
+"""Fields of an event that its report says in its message."""
 
 LONGEST: Final = 500
 """Characters of the message of a report; its content has everything."""
@@ -314,11 +318,9 @@ class Events:
             self.run.report(text if type(text) is str else kind, content, level=level, event=kind)
             self.run.note(source="log")
             return
-        error = content.get("error")
-        if type(error) is dict and type(error.get("message")) is str:
-            told = error["message"]
-        words = [kind, *(content[name] for name in ("action", "type", "source", "decision") if name in content), told]
-        text = " · ".join(word for word in words if type(word) is str)
+        words = [kind, *(content.get(name) for name in SAID), told]
+        words += [within(content, "error", "message"), within(content, "score", "value")]
+        text = " · ".join(str(word) for word in words if type(word) in (str, int, float))
         self.run.report(text[:LONGEST], content, level=LEVELS.get(kind, "info"), event=kind)
 
     def _unknown(self, event: dict[str, Any], here: str, around: str | None) -> None:

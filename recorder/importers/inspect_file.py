@@ -118,6 +118,7 @@ class _Archive:
         self.source = source
         self.evaluation = EvaluationFile()
         self.parts: dict[str, Any] = {}
+        self.flaws: dict[str, str] = {}
 
     def read(self) -> EvaluationFile:
         """Read all of it."""
@@ -149,9 +150,9 @@ class _Archive:
         self._samples()
         self._summaries()
         if not evaluation.samples and "eval" not in evaluation.fields:
-            raise failure(
-                self.source.path, "nothing of an evaluation can be read from it", READS, "Is it whole, and a log?"
-            )
+            reason = self.flaws.get(HEADER) or self.flaws.get(START)
+            found = "nothing of an evaluation can be read from it" + (f" ({HEADER}: {reason})" if reason else "")
+            raise failure(self.source.path, found, READS, "Is it whole, and a log?")
         for name, value in self.parts.items():
             evaluation.kept[clean_text(name)] = value
         return evaluation
@@ -165,6 +166,7 @@ class _Archive:
         except ImportFailed as error:
             line = "" if error.line is None else f" in line {error.line}"
             flaw = flaw or f"its JSON breaks{line}"
+            self.flaws[name] = flaw
             text = content.decode("utf-8", "surrogateescape")
             self.evaluation.damaged.append(Defect(f"the member {shown} cannot be read: {flaw}", text))
             return
