@@ -19,11 +19,13 @@ from typing import Any, TypeVar
 
 from .binding import binder
 from .calls import Call, Effect
-from .introspection import isinstance_of, static_attribute
+from .introspection import static_attribute
 from .scope import current, entered
 from .signals import RecordingStopped
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_FUTURES = (asyncio.Future, concurrent.futures.Future)
 
 
 def perform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -37,7 +39,7 @@ def perform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
         raise
     if type(value) is CoroutineType:
         return _record_coroutine(call, value)
-    if isinstance_of(value, asyncio.Future) or isinstance_of(value, concurrent.futures.Future):
+    if issubclass(type(value), _FUTURES):
         value.add_done_callback(functools.partial(_record_future, call))
         return value
     if (driven := _driven(call, value)) is not None:

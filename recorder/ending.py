@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from asyncio import CancelledError
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from .context import Context
 from .errors import RecordingFailed
 from .run_recorder import RunRecorder
 from .signals import Cancelled, Interrupted, RecordingStopped, all_in, is_cancellation
+from .structured_types import dataclass_fields, is_model
 
 
 def abandon(recorder: RunRecorder) -> None:
@@ -54,9 +54,10 @@ class Ending:
             error: what ended it.
         """
         self.status = status
-        structured = value if isinstance(value, (dict, list)) or dataclasses.is_dataclass(value) else None
+        cls = type(value)
+        has_fields = issubclass(cls, (dict, list)) or dataclass_fields(cls) is not None or is_model(cls)
         self.result = result = self._result(
-            stop_reason, value=value, text=text, error=error, structured_output=structured
+            stop_reason, value=value, text=text, error=error, structured_output=value if has_fields else None
         )
         self._recorder.finish(status, stop_reason, value=value, error=error, result=result.document())
         return result

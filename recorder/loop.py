@@ -73,14 +73,19 @@ class Agent:
         }
         self.applier_options = {key: value for key, value in options.items() if value is not None}
         self.cache: dict[Any, Any] = {}
+        self._is_method = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The step itself."""
         return self.step(*args, **kwargs)
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        # A step that was defined in the class is a method; an agent that was only put there is not.
+        self._is_method = getattr(self, "__qualname__", None) == f"{owner.__qualname__}.{name}"
+
     def __get__(self, instance: Any, owner: type | None = None) -> Agent:
-        """The agent whose step is this one as a method of `instance`."""
-        if instance is None:
+        """The agent itself; where its step is a method, the agent of an object."""
+        if instance is None or not self._is_method:
             return self
         bound = copy.copy(self)
         bound.step = functools.partial(self.step, instance)

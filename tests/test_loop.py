@@ -14,6 +14,7 @@ from agentreplay.recorder.loop import Agent
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.signals import Cancelled
 from agentreplay.recorder.store import EventStore
+from agentreplay.recorder.values import encode
 from recorded import kinds, log_of, one, outline
 
 
@@ -109,7 +110,11 @@ def test_a_method_is_an_agent_of_its_object(store: EventStore) -> None:
         def step(self, round_index: int, context: ar.Context) -> ar.Complete[str]:
             return ar.Complete(f"{self.name} {round_index}")
 
+        borrowed = ar.agent("borrowed")(lambda i, context: ar.Complete(i))
+
     assert [Worker(name).step.run(store=store).value for name in "ab"] == ["a 1", "b 1"]
+    assert Worker.step.name == "worker"
+    assert Worker("c").borrowed.run(store=MemoryStore()).value == 1
     assert one(store, "run.started").data.entry_point.endswith("Worker.step")
 
 
@@ -126,6 +131,7 @@ class Answer:
     [
         (ar.Complete({"a": 1}), "completed", "endTurn", {"a": 1}, '{"a":1}'),
         (ar.Complete(None), "completed", "endTurn", None, ""),
+        (ar.Complete(Answer("x")), "completed", "endTurn", Answer("x"), None),
         ({"type": "complete", "value": 7}, "completed", "endTurn", 7, ""),
         (ar.NextStep(step="Success", message="done"), "completed", "endTurn", "done", "done"),
         ({"step": "success", "message": "done"}, "completed", "endTurn", "done", "done"),
@@ -135,13 +141,17 @@ class Answer:
     ],
 )
 def test_outcomes_that_end_a_run(
-    store: EventStore, outcome: Any, status: str, stop_reason: str, value: Any, text: str
+    store: EventStore, outcome: Any, status: str, stop_reason: str, value: Any, text: str | None
 ) -> None:
     """`Complete`, Success, Failed, Chat and terminate end it, in Python and in JSON form."""
     result = stepping(lambda i, context: outcome).run(store=store)
-    assert (result.stop_reason, result.value, str(result)) == (stop_reason, value, text)
+    assert (result.stop_reason, result.value) == (stop_reason, value)
+    if text is None:
+        assert result.structured_output is result.value
+    else:
+        assert str(result) == text
     finished = one(store, "run.finished").data
-    assert (finished.status, finished.value) == (status, value)
+    assert (finished.status, finished.value) == (status, encode(value).stored)
     outcome_of_round = "complete" if status == "completed" else status
     assert one(store, "round.finished").data.outcome == outcome_of_round
 
