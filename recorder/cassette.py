@@ -199,12 +199,14 @@ def last_line(lines: int, digest: str) -> bytes:
 def ranges_of(numbers: Sequence[int]) -> Ranges:
     """[5, 6, 7, 2] → [(5, 3), (2, 1)]."""
     ranges: Ranges = []
+    first = end = -1
     for number in numbers:
-        if ranges and sum(ranges[-1]) == number:
-            ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
-        else:
-            ranges.append((number, 1))
-    return ranges
+        if number != end:
+            if end > first:
+                ranges.append((first, end - first))
+            first = number
+        end = number + 1
+    return [*ranges, (first, end - first)] if end > first else ranges
 
 
 def _written(content: bytes) -> bytes:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -38,6 +40,9 @@ from .locate import open_store
 from .replacing import replacing
 from .store import FIRST, EventStore, RunInfo, RunRef
 from .values import loads
+
+PAGE: Final = 100
+"""Events whose messages are read together."""
 
 FORMATS: Final = ("cassette",)
 """The formats that a run can be exported to."""
@@ -234,13 +239,13 @@ class _Writer:
     def _section(self, part: _Part) -> None:
         info, expected = part.info, part.first
         previous = self._hash_at(info, part.first - 1) if part.first else ""
-        for row in self._store.rows(info, part.first - 1, part.last):
+        for row, contents in self._with_messages(self._store.rows(info, part.first - 1, part.last)):
             if row.seq != expected:
                 raise self._damaged(info, expected, "it is missing")
             if row.chained(previous, info.uid) != row.hash:
                 raise self._damaged(info, row.seq, "it was changed")
             try:
-                self._event(row)
+                self._event(row, contents)
             except Malformed as error:
                 raise self._damaged(info, row.seq, error.found) from error
             except CorruptLog as error:  # a content is missing
@@ -250,14 +255,25 @@ class _Writer:
         if expected != part.last + 1 or previous != self._hash_at(info, part.last):
             raise self._damaged(info, expected, "what came from there on is missing")
 
-    def _event(self, row: StoredEvent) -> None:
+    def _with_messages(self, rows: Iterator[StoredEvent]) -> Iterator[tuple[StoredEvent, Mapping[str, bytes]]]:
+        """Each row with the messages that are new in its page: a store is asked once for many of them."""
+        while page := [*islice(rows, PAGE)]:
+            lists = [addresses for row in page for addresses in row.conversations.values()]
+            new = set(chain.from_iterable(lists)) - self._numbers.keys()
+            contents: Mapping[str, bytes] = {}
+            with suppress(CorruptLog):  # one is missing; the event that needs it is found when it is written
+                contents = self._store.read_contents(sorted(new)) if new else contents
+            yield from ((row, contents) for row in page)
+
+    def _event(self, row: StoredEvent, known: Mapping[str, bytes]) -> None:
         if row.body is None and row.conversations:
             row = replace(row, conversations={})  # what a pruned body referred to may be gone, and nothing asks for it
         blobs = [address for address in self._references.blobs(row) if address not in self._blobs]
         messages = dict.fromkeys(
             address for addresses in row.conversations.values() for address in addresses if address not in self._numbers
         )
-        contents = self._store.read_contents([*messages, *blobs]) if messages or blobs else {}
+        others = [address for address in (*messages, *blobs) if address not in known]
+        contents = {**known, **self._store.read_contents(others)} if others else known
         for address in messages:
             number = self._numbers[address] = len(self._numbers)
             self._line(message_line(number, address, _checked(contents, address)))
