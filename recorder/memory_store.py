@@ -95,6 +95,9 @@ class MemoryStore(EventStore):
         except KeyError as error:
             raise CorruptLog(f"the content {error.args[0]} is missing from the store") from None
 
+    def _numbers_without_runs(self) -> list[int]:
+        return sorted(self._logs.keys() - {info.number for info in self._infos})
+
     def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
         kept = self._snapshots.get(number, {}).values()
         fitting = [

@@ -55,6 +55,9 @@ KEPT_ONCE: Final = ((message, ("hash", "body")), (blob, ("hash", "body")), (snap
 NOTE: Final = "run:"
 """Begins the name, in the table `meta`, of what a store knows of a run beside its events."""
 
+ALTERED: Final = "no hash"
+"""Stands for a hash that is of no kind that a hash can be."""
+
 MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
 """An end mark; see `migrations`."""
 
@@ -485,7 +488,7 @@ class SqlStore(EventStore):
             within=from_column(row.within),
             task=from_column(row.task),
             body=_unpacked(row.body),
-            body_hash=_address(row.body_hash) if row.body_hash else "",
+            body_hash="" if row.body_hash is None else _address(row.body_hash) or ALTERED,
             hash=_address(row.hash),
             conversations=self._addresses(row.conversations) if row.conversations else {},
         )
@@ -519,6 +522,11 @@ class SqlStore(EventStore):
                 what = address if address == MISSING else f"the content {address[:19]}…"
                 raise CorruptLog(f"{what} is missing from the store {self.name}")
         return contents
+
+    def _numbers_without_runs(self) -> list[int]:
+        number = event.c.key.op(">>")(SEQ_BITS).label("number")
+        clause = sa.select(number).distinct().where(number.not_in(sa.select(run.c.number))).order_by(number)
+        return [row.number for row in self._read(clause)]
 
     def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
         first = number << SEQ_BITS

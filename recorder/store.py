@@ -439,7 +439,11 @@ class EventStore(ABC):
         Works on the stored bytes alone. An empty list means that nothing was changed, lost or cut off.
         """
         infos = self.runs() if run is None else [self.run(run.uid if isinstance(run, RunInfo) else run)]
-        return [problem for info in infos for problem in verify_run(self, info)]
+        problems = [problem for info in infos for problem in verify_run(self, info)]
+        if run is None:
+            what = "its events are there, but the run was taken out of the list of runs"
+            problems += [Problem(f"run{number}", None, what) for number in self._numbers_without_runs()]
+        return problems
 
     # -- what a store implements ------------------------------------------------------------------------
 
@@ -485,6 +489,10 @@ class EventStore(ABC):
         Raises:
             CorruptLog: one of them is missing.
         """
+
+    @abstractmethod
+    def _numbers_without_runs(self) -> list[int]:
+        """The numbers of runs that have events, but are not among the runs."""
 
     @abstractmethod
     def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:

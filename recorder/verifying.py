@@ -7,7 +7,8 @@ checked against their content addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,13 @@ from .hashes import content_address
 from .values import loads
 
 if TYPE_CHECKING:
+    from .events import Event
     from .store import EventStore, RunInfo
+
+TOLD_IN_LISTS: Final = frozenset(
+    ("run.started", "run.forked", "run.suspended", "run.resumed", "run.finished", "round.finished")
+)
+"""Kinds of events of which the list of runs tells something."""
 
 LOST: Final = -2
 """The head of a run whose end is missing from its log."""
@@ -34,6 +41,16 @@ class Problem:
 
 def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
     """Yield every problem of a run; see `EventStore.verify`."""
+    told: list[Event] = []
+    problem = None
+    for problem in _log_problems(store, info, told):
+        yield problem
+    if problem is None:
+        yield from _listing(info, told)
+
+
+def _log_problems(store: EventStore, info: RunInfo, told: list[Event]) -> Iterator[Problem]:
+    """Yield what is wrong with the log itself; gather the events of which the list of runs tells something."""
     expected, previous, uid = 0, "", info.uid
     owners = _owners(store, info)
     rows = store.rows(info)
@@ -53,6 +70,9 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
         if _chained(row, previous, uid) != row.hash:
             yield Problem(info.id, row.seq, f"{row.kind}: the event was changed: its hash does not follow")
         yield from _contents(store, info, row, sound)
+        if row.kind in TOLD_IN_LISTS and (info.fork_seq is None or row.seq > info.fork_seq):
+            with suppress(AgentReplayError):  # what cannot be read was named above
+                told.append(store.decode(info, row, conversations=False))
         if lost is not None and row.seq == lost["seq"] and lost["hash"] in (None, row.hash):
             lost = None
         expected, previous = row.seq + 1, row.hash
@@ -69,6 +89,27 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
     if lost is not None:
         what = f"events up to {lost['seq']} are missing" if lost["hash"] else "the run may have gone on"
         yield Problem(info.id, expected, f"{what}: the file that it was salvaged from had lost its end")
+
+
+def _listing(info: RunInfo, told: Sequence[Event]) -> Iterator[Problem]:
+    """Compare what the list of runs says of a run with what its own events say."""
+    from .store import Summary  # which imports this module
+
+    if not told:
+        return
+    expected = Summary.of(told).fields
+    if told[0].kind == "run.started":
+        expected = {"steps": 0, "finished": None, "parent": None, "fork_of": None, "fork_seq": None} | expected
+    elif told[0].kind == "run.forked":
+        expected |= {"fork_of": told[0].data.parent, "fork_seq": told[0].data.seq}
+    if info.origin != "recorded":
+        expected.pop("origin", None)  # also says how much of it came from elsewhere
+    if info.origin != "recorded" and info.finished is None:
+        expected.pop("finished", None)  # it came from a file without times
+    for name, value in expected.items():
+        if getattr(info, name) != value:
+            what = f"the list of runs says {name} {getattr(info, name)!r}, its events say {value!r}"
+            yield Problem(info.id, None, what)
 
 
 def _gap(expected: int, found: int) -> str:

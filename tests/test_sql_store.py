@@ -125,6 +125,33 @@ def test_a_changed_byte_is_named(
     assert problems[0].seq == seq
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("agent", "other"), ("status", "completed"), ("steps", 99), ("started", 1), ("parent", "y")],
+)
+def test_a_changed_list_of_runs_is_named(store: SqlStore, path: Path, run: RunInfo, column: str, value: object) -> None:
+    """What `ls` shows follows from the events, so it cannot be changed unseen."""
+    with sqlite3.connect(path) as other:
+        other.execute(f"UPDATE run SET {column} = ?", (value,))
+    (problem,) = store.verify()
+    assert column in problem.what
+
+
+def test_a_run_taken_out_of_the_list_is_named(store: SqlStore, path: Path, run: RunInfo) -> None:
+    """Events without their run are missed by nobody but `verify`."""
+    with sqlite3.connect(path) as other:
+        other.execute("DELETE FROM run")
+    assert [problem.run for problem in store.verify()] == ["run1"]
+
+
+@pytest.mark.parametrize("value", [1, "x", b"x", b""])
+def test_a_hash_beside_a_body_is_named(store: SqlStore, path: Path, run: RunInfo, value: object) -> None:
+    """A body that is there has no hash beside it."""
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE event SET body_hash = ? WHERE key & 4294967295 = 2", (value,))
+    assert [problem.seq for problem in store.verify()][:1] == [2]
+
+
 @pytest.mark.parametrize("body", [b"\xff\xfe", b"", b"null", b"[1]", None, 7, "text"])
 def test_a_replaced_body_is_named(store: SqlStore, path: Path, run: RunInfo, body: object) -> None:
     """Also a body of another type, or none."""
