@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 EVENT = b'{"call":"7.1","result":{"id":"A-17","total":129.5},"duration":0.000123}'
 
-DIGEST = "21b385bfcb56fdfc5d2427889ded231f44c306fa1f1c0a22e77321489f648595"
-PACKED = "0281000025010063c103976bdedd9f869f6f0e624cbac6860c06fc041ecddb97309d485e10238ed423b236"
+DIGEST = "ab69f7abf67db88060994ea598b3064ce853d4b3ba7491aa9843af0fbdfecef2"
+PACKED = "022800001d0100530104d9350635be318c155906c7da5816140305fc570e0cb475ff4c28642d550e4c06"
 
 json_texts = st.one_of(
     st.binary(max_size=2_000).map(lambda tail: b"{" + tail),
