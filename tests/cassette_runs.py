@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agentreplay.recorder.event_codec import EPOCH, StoredEvent
+from agentreplay.recorder.event_codec import EPOCH, StoredEvent, digest_of
 from agentreplay.recorder.events import Event, new_event
 from agentreplay.recorder.exporting import export_run
 from agentreplay.recorder.hashes import content_address
@@ -16,6 +16,7 @@ from agentreplay.recorder.importers import ImportReport, import_source
 from agentreplay.recorder.importers.source import SourceFile
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import Addition, EventStore, RunInfo
+from agentreplay.recorder.values import dumps
 
 START = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 UID = "01900000-0000-7000-8000-0000000000{:02x}".format
@@ -107,14 +108,49 @@ def stored(seq: int, body: bytes | None, kind: str = "x.raw", **fields: Any) -> 
 
 
 def add_raw(
-    store: EventStore, rows: Sequence[StoredEvent], uid: str = UID(9), agent: str = "raw", **links: Any
+    store: EventStore,
+    rows: Sequence[StoredEvent],
+    uid: str = UID(9),
+    agent: str = "raw",
+    *,
+    note: dict[str, Any] | None = None,
+    previous: str = "",
+    **links: Any,
 ) -> RunInfo:
     """Add a run of events as they are, chained."""
-    previous = ""
     for row in rows:
         row.hash = previous = row.chained(previous, uid)
-    info = RunInfo(0, uid, agent, head_seq=len(rows) - 1, head_hash=previous, **links)
-    return store.add_recorded([Addition(info, rows)])[0]
+    info = RunInfo(0, uid, agent, head_seq=rows[-1].seq if rows else -1, head_hash=previous, **links)
+    return store.add_recorded([Addition(info, rows, note=note)])[0]
+
+
+def record_every_line(store: EventStore) -> RunInfo:
+    """A fork of a run of raw events that has every form of every line; what is written of it never changes."""
+    messages = {content_address(text): text for text in (b'{"role":"user"}', b"1.50", b"half a li\nne")}
+    blob = b'["a large value"]'
+    addresses = [*messages, *messages, content_address(b"1.50")]
+    asked = {"request": {"messages": {"$type": "messages", "hash": digest_of(addresses), "count": len(addresses)}}}
+    large = {"x": {"$type": "blob", "hash": content_address(blob), "size": len(blob)}}
+    rows = [
+        stored(0, b'{"agent":"a","payload_hash":"merkle1:0"}', "run.started"),
+        stored(1, dumps(asked), "model.called", conversations={"messages": addresses}, messages=messages),
+        stored(2, dumps(large), blobs={content_address(blob): blob}),
+        stored(3, b'{\n"a": 1e16}'),
+        stored(4, b"\xff\x00"),
+        stored(5, None, body_hash=content_address(b"pruned")),
+        stored(6, b'{"a":1e16,"a":[1.0,-0.0,"\xc3\xa9\x7f\\u001b"]}', 'x."\\\n\ud800'),
+        stored(7, b'{"shared":false}'),
+    ]
+    rows[3].time, rows[4].time, rows[5].time = 1_764_504_000_123_456, -(2**60), 2**60
+    rows[4].within, rows[4].task, rows[4].version, rows[4].round = "1.2", "0.1", 7, 3
+    run = add_raw(store, rows, UID(1), note={"run": {"tags": ["kept"]}})
+    child = stored(0, dumps({"agent": "b", "payload_hash": "merkle1:0", "parent": {"run": UID(2)}}), "run.started")
+    body = dumps({"parent": run.uid, "seq": 6, "hash": rows[6].hash})
+    links = {"fork_of": run.uid, "fork_seq": 6}
+    note = {"header": {"ignore": ["$..now"], "later": 2**70}, "lost": {"seq": 9, "hash": rows[7].hash}}
+    fork = add_raw(store, [stored(7, body, "run.forked")], UID(2), "a", note=note, previous=rows[6].hash, **links)
+    add_raw(store, [child], UID(3), "b \ud800", parent=UID(2), note={"lost": {"seq": 1, "hash": None}})
+    return fork
 
 
 def exported(store: EventStore, run: str, path: Path) -> bytes:

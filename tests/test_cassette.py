@@ -39,6 +39,7 @@ from cassette_runs import (
     fork_at,
     imported,
     lines_of,
+    record_every_line,
     record_family,
     record_forks,
     record_small,
@@ -719,6 +720,16 @@ def test_recorded_cassettes_open_for_ever(path: Path, store: EventStore, file: P
     assert store.verify() == []
     assert len(dict(states(store.events(run)))) == run.steps + 1
     assert exported(store, run.uid, file) == path.read_bytes()
+
+
+def test_a_cassette_is_written_as_version_1_always_was(store: EventStore, file: Path) -> None:
+    """Who changes what is written raises the version, and goes on reading this one."""
+    path = FIXTURES / "version_1" / "every_line.jsonl"
+    home = MemoryStore()
+    assert exported(home, record_every_line(home).uid, file) == path.read_bytes()
+    assert import_file(path, store).damaged == 0
+    assert exported(store, UID(2), file) == path.read_bytes()
+    assert [(problem.run, problem.seq) for problem in store.verify()] == [("run2", 8), ("run3", 1)]
 
 
 def test_importing_changes_nothing_that_a_store_would_redact(file: Path) -> None:

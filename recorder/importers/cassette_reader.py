@@ -99,6 +99,9 @@ class _Reader:
             self._fault(number, Malformed("the file ends after it, without its last line", "a whole cassette"))
         if self._salvage:
             self._settle()
+        if not self._read.faults:
+            for run in self._read.runs.values():  # what the file says of a run is sound, and what was exported
+                run.summary = {name: value for name, value in run.summary.items() if name not in ("agent", "parent")}
         return self._read
 
     def _numbered(self) -> Iterator[tuple[int, int, bytes]]:
