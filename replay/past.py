@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from ..recorder.errors import CorruptLog, UsageError
 from ..recorder.events import Event
@@ -105,7 +105,8 @@ def past_of(events: Iterable[Event], keys: Keys, step: int = -1, *, whole: bool 
     folded = _Payload(run)
     edits: list[_Edit] = []
     ends: deque[tuple[int, Any]] = deque(maxlen=max(-step, 1))
-    number, payload = 0, MISSING
+    number = 0
+    payload: Any = MISSING
     part: Any = Absent((), MISSING)
     for event in events:
         if event.kind == "round.started":
@@ -203,7 +204,7 @@ class _Payload:
         self._sound = state
         self._unchecked.clear()
 
-    def refuse(self, event: Event, why: str) -> None:
+    def refuse(self, event: Event, why: str) -> NoReturn:
         """Say that an event cannot follow."""
         run = self._state.run
         raise CorruptLog(

@@ -16,7 +16,7 @@ from agentreplay.replay.blame import FOLDED, Blamed, blame_of
 from agentreplay.replay.changes import MISSING, Cause, Changes
 from agentreplay.replay.paths import Keys, display_keys, join
 from event_builder import EventBuilder, build, refund_log
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_diff import TREES, edited
 
@@ -464,6 +464,7 @@ def shop_operation(items: list[Any], chance: random.Random) -> dict[str, Any]:
     return {"op": "add", "path": f"{path}/tags/-", "value": "t"}
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 25))
 def test_the_price_of_an_item_is_blamed_on_what_changed_that_items_price(chance: random.Random, events: int) -> None:
     """For items with unique ids, wherever they stood, and also if they were away in between."""
@@ -478,6 +479,7 @@ def test_the_price_of_an_item_is_blamed_on_what_changed_that_items_price(chance:
         assert [(change.cause.seq, change.old, change.new) for change in found if change.cause] == expected[::-1]
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 12))
 def test_a_list_sent_as_a_whole_is_blamed_like_one_that_was_patched(chance: random.Random, events: int) -> None:
     """That the objects are not the same ones in neighbouring states makes no difference."""
@@ -520,6 +522,7 @@ def history(start: Any, chance: random.Random) -> EventBuilder:
     return log_of(*payloads)
 
 
+@settings(deadline=None)
 @given(TREES, st.randoms(use_true_random=False))
 def test_a_blame_is_a_chain_from_what_is_there_to_where_it_came_from(start: Any, chance: random.Random) -> None:
     """For every place of any payload: its value, changes that follow on each other, and an addition at the end."""
@@ -546,11 +549,12 @@ def test_a_blame_is_a_chain_from_what_is_there_to_where_it_came_from(start: Any,
             assert change.kind != "replace" or not same(change.old, change.new)
 
 
+@settings(deadline=None)
 @given(TREES, st.randoms(use_true_random=False))
 def test_a_place_in_objects_is_blamed_on_exactly_what_changed_it(start: Any, chance: random.Random) -> None:
     """Where no list is on the way, blame is what comparing all neighbouring states finds; for places gone as well."""
     log = history(start, chance)
-    places = {keys for payload in log.payloads for keys, _ in every_path(payload) if not any(map(is_index, keys))}
+    places = {keys for payload in log.payloads for keys, _ in every_path(payload) if not any(map(is_number, keys))}
     for keys in places:
         values = [value_at(payload, keys) for payload in log.payloads]
         expected = [
@@ -563,10 +567,12 @@ def test_a_place_in_objects_is_blamed_on_exactly_what_changed_it(start: Any, cha
         assert {change.display for change in found} == {display_keys(keys)}
 
 
-def is_index(key: str | int) -> bool:
-    return isinstance(key, int)
+def is_number(key: str | int) -> bool:
+    """Whether a key is an index, or would be one if there were a list."""
+    return isinstance(key, int) or key.isdecimal()
 
 
+@settings(deadline=None)
 @given(TREES, st.randoms(use_true_random=False))
 def test_a_blame_as_of_a_step_is_that_of_the_run_up_to_it(start: Any, chance: random.Random) -> None:
     """What comes after the step plays no part in it."""
