@@ -90,6 +90,7 @@ class RunRecorder:
             raise UsageError(f'there is no payload applier "{applier}"; choose one of {", ".join(sorted(LATEST))}')
         if on_store_error not in ("raise", "warn"):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
+        given = _text_keys(params or {}, "params")
         self.agent = clean(agent)
         self.applier = applier
         self.applier_options = dict(applier_options or {})
@@ -127,7 +128,7 @@ class RunRecorder:
                     input=input,
                     payload=self.payload.stored,
                     payload_hash=self.payload.hash,
-                    params=_text_keys(params or {}, "params"),
+                    params=given,
                     applier={"name": applier, "version": LATEST[applier]},
                     permissions=self.applier_options,
                     parent=parent,
@@ -213,7 +214,7 @@ class RunRecorder:
             warning = "an object in the payload was changed in place; use context.change to say why"
             self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[warning]))
         if self.decided is None:
-            undecided = {"step": UNDECIDED, "message": "the round ended without a decision"}
+            undecided = {"step": UNDECIDED}
             self._post("step.decided", lambda: self._decides(undecided, None))
         self._round_open = False
         duration = round(time.perf_counter() - self._round_started, 6)
@@ -251,10 +252,10 @@ class RunRecorder:
         counts["successCount" if success else "errorCount"] += 1
         counts["totalTime"] += duration
 
-    def answered(self, call: str, within: str | None, usage: Mapping[str, Any]) -> None:
+    def answered(self, call: str, round: int, within: str | None, usage: Mapping[str, Any]) -> None:
         """Note that a model call returned, and its usage; for the function that makes the call's last event."""
         if within is None:
-            self._answered = self.round, call
+            self._answered = round, call
         self.usage.update({key: n for key, n in usage.items() if type(n) is int})
         size = usage.get("input_tokens", usage.get("prompt_tokens", usage.get("inputTokens")))
         self.context_size = size if type(size) is int else self.context_size

@@ -211,7 +211,7 @@ class EventStore(ABC):
         run = RunInfo(
             number=0,
             uid=uid or new_uid(),
-            agent=agent,
+            agent=self.redactor.redact_text(agent),
             started=int(time.time() * 1_000_000),
             parent=parent,
             fork_of=fork_of,
@@ -258,6 +258,8 @@ class EventStore(ABC):
         previous = head.hash
         for row in rows:
             row.hash = previous = row.chained(previous, info.uid)
+        if "agent" in summary.fields:
+            summary.fields["agent"] = self.redactor.redact_text(summary.fields["agent"])
         try:
             self._write(info.number, expected_seq, rows, summary)
         except BaseException:
@@ -286,7 +288,8 @@ class EventStore(ABC):
                 if row.seq != seq:
                     raise ValueError(f"event {row.seq} cannot follow event {seq - 1}: seqs are gapless")
                 row.hash = previous = row.chained(previous, info.uid)
-            whole.append(Addition(replace(info, head_seq=len(rows) - 1, head_hash=previous), rows))
+            named = self.redactor.redact_text(info.agent)
+            whole.append(Addition(replace(info, agent=named, head_seq=len(rows) - 1, head_hash=previous), rows))
         return self.add_recorded(whole)
 
     def add_recorded(self, additions: Sequence[Addition]) -> list[RunInfo]:

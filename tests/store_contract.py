@@ -238,6 +238,14 @@ class StoreContract:
         assert token in events[1].data.request["messages"][0]["content"]
         assert store.verify(run) == []
 
+    def test_a_secret_in_the_name_of_an_agent_is_not_stored(self, store: EventStore) -> None:
+        """The list of runs is redacted as the events are."""
+        secret = "sk-" + "proj-" + "Zx9" * 16
+        run = store.create_run(f"clerk {secret}")
+        store.append(run, -1, [started(agent=f"clerk {secret}")])
+        assert secret not in store.run(run.uid).agent
+        assert store.verify() == []
+
     def test_a_fork_shares_its_prefix(self, store: EventStore, run: RunInfo) -> None:
         """A fork reads the parent's events up to where it left, then its own, in one chain."""
         store.append(run, 0, [tool_called(1), tool_called(2), tool_called(3)])
