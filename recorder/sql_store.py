@@ -182,10 +182,10 @@ class SqlStore(EventStore):
     def _make_engine(self) -> sa.Engine:
         try:
             engine = sa.create_engine(self._driver_url, **self._database.options)
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             raise StoreError(
-                f"cannot open the store {self.name}: the driver {error.name} is not installed; "
-                "`pip install 'agentreplay-debugger[postgres]'` brings it"
+                f"cannot open the store {self.name}: {_reason(error)}. The extra `postgres` brings the driver: "
+                "`pip install 'agentreplay-debugger[postgres]'`."
             ) from error
         except (sa.exc.ArgumentError, ValueError) as error:
             raise StoreError(f"{self.name} is no URL of a store: {_reason(error)}") from error

@@ -522,28 +522,6 @@ def test_server_that_is_gone_is_one_error_each_time(
     assert store.verify() == []
 
 
-PASSWORD = "p4ssw0rd-of-mine"
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"postgresql://me:{PASSWORD}@127.0.0.1:1/runs",
-        f"postgresql://me:{PASSWORD}@127.0.0.1:port/runs",
-        f"postgresql://me:x@{PASSWORD}@127.0.0.1:1/runs",
-        f"postgresql://127.0.0.1:1/runs?user=me&password={PASSWORD}",
-        f"postgres://me:{PASSWORD}@[::1/runs",
-        f"mysql://me:{PASSWORD}@127.0.0.1/runs",
-        f"postgresql+nosuchdriver://me:{PASSWORD}@127.0.0.1/runs",
-    ],
-)
-def test_no_message_shows_a_password(url: str) -> None:
-    """An address where nobody answers, or that is none, is named without its password."""
-    with pytest.raises(StoreError, match=r"\*\*\*") as caught:
-        open_store(url)
-    assert PASSWORD not in str(caught.value)
-
-
 def test_no_message_of_an_open_store_shows_its_password(
     url: str, store: SqlStore, run: RunInfo, connection: psycopg.Connection
 ) -> None:
