@@ -524,7 +524,7 @@ class SqlStore(EventStore):
         return contents
 
     def _numbers_without_runs(self) -> list[int]:
-        number = event.c.key.op(">>")(SEQ_BITS).label("number")
+        number = event.c.key.op(">>")(sa.literal(SEQ_BITS, sa.Integer)).label("number")  # PostgreSQL shifts by no more
         clause = sa.select(number).distinct().where(number.not_in(sa.select(run.c.number))).order_by(number)
         return [row.number for row in self._read(clause)]
 
