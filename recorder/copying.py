@@ -1,14 +1,23 @@
-"""Copies of the user's values, so that what they mutate later changes nothing that was taken."""
+"""Copies of the user's values, so that what they mutate later changes nothing that was taken.
+
+Containers are copied here, one by one and without recursion: each object once, so what was shared stays shared and a
+cycle stays one. Everything else goes to `copy.deepcopy`, which runs code of the user's and may fail; what cannot be
+copied stays the user's own object, and its neighbours are copied all the same.
+"""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Final
 
 from .frozen import FrozenDict, FrozenList
-from .values import encode_bytes, has_tags, loads
+from .plain import FROZEN, PLAIN, dumps, dumps_frozen, loads, look
 
-_IMMUTABLE = frozenset((str, int, float, bool, bytes, complex, type(None)))
+_ATOMS: Final = frozenset(map(id, (str, int, float, bool, bytes, complex, type(None))))
+"""The ids of types of which nothing is ever copied. Hashing a type itself would call its metaclass."""
+
+_MOST_TOO_DEEP: Final = 10
+"""After so many values that were too deep for `copy.deepcopy`, which each takes a while to find, no more are tried."""
 
 
 def copy_value(value: Any) -> Any:
@@ -16,23 +25,85 @@ def copy_value(value: Any) -> Any:
 
     Frozen containers come out as plain ones.
     """
-    if type(value) in _IMMUTABLE:
+    if id(type(value)) in _ATOMS:
         return value
-    stored = loads(encode_bytes(value)[0])
-    if not has_tags(stored):
-        return stored  # it was plain JSON, which reading back copies fastest
     try:
-        return _copied(value)
-    except RecursionError:  # what cannot be copied is in a cycle, or very deep
+        found = look(value)
+        if found == PLAIN:
+            return loads(dumps(value))  # the fastest way to copy plain JSON
+        if found == FROZEN:
+            return loads(dumps_frozen(value))
+    except (TypeError, ValueError, RuntimeError):  # a lone surrogate; changed meanwhile; no stack left
+        pass
+    try:
+        return _Copier().copy(value)
+    except RecursionError:  # no stack left
         return value
 
 
-def _copied(value: Any) -> Any:
-    try:
-        return copy.deepcopy(value)
-    except Exception:  # a user's type may raise anything from its hooks; then its neighbours at least are copied
-        if type(value) is dict or type(value) is FrozenDict:
-            return {key: _copied(item) for key, item in value.items()}
-        if type(value) is list or type(value) is FrozenList:
-            return [_copied(item) for item in value]
-        return value
+class _Copier:
+    """One copying: what it copied so far by the id of the original, as `copy.deepcopy` wants it."""
+
+    def __init__(self) -> None:
+        self._memo: dict[int, Any] = {}
+        self._originals: list[Any] = []  # an id names an object only while it lives
+        self._todo: list[tuple[Any, Any]] = []
+        self._too_deep = 0
+
+    def copy(self, root: Any) -> Any:
+        copied = self._copied(root)
+        while self._todo:
+            original, made = self._todo.pop()
+            if type(made) is list:
+                made.extend([self._copied(item) for item in list(original)])
+                continue
+            for name, item in list(original.items()):
+                copied_item = self._copied(item)
+                try:
+                    made[name] = copied_item
+                except Exception:  # a key of the user's own that cannot be hashed again: the item stays as it was
+                    continue
+        return copied
+
+    def _copied(self, value: Any) -> Any:
+        kind = type(value)
+        if id(kind) in _ATOMS:
+            return value
+        key = id(value)
+        if key in self._memo:
+            return self._memo[key]
+        if kind is list or kind is FrozenList:
+            made: Any = []
+        elif (kind is dict or kind is FrozenDict) and all([id(type(name)) in _ATOMS for name in value]):
+            made = {}
+        else:
+            return self._copied_by_its_type(value)
+        self._memo[key] = made
+        self._originals.append(value)
+        self._todo.append((value, made))
+        return made
+
+    def _copied_by_its_type(self, value: Any) -> Any:
+        before = len(self._memo)
+        if self._too_deep < _MOST_TOO_DEEP:
+            try:
+                return copy.deepcopy(value, self._memo)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a user's type may raise anything from its hooks
+                self._too_deep += type(error) is RecursionError
+            while len(self._memo) > before:  # copies that were never finished
+                self._memo.popitem()
+        copied = self._with_its_keys(value) if type(value) is dict or type(value) is FrozenDict else value
+        self._memo[id(value)] = copied
+        self._originals.append(value)
+        return copied
+
+    def _with_its_keys(self, value: dict[Any, Any]) -> Any:
+        """Copy a dict whose keys cannot be copied, and stay the user's own objects."""
+        try:
+            made = dict(value)
+        except Exception:  # they do not let themselves be compared either
+            return value
+        self._todo.append((value, made))
+        return made
