@@ -177,7 +177,7 @@ class Call:
             usage, stop_reason = usage_of(value), stop_reason_of(value)
             if stream is not None:
                 usage, stop_reason = usage or stream.usage, stop_reason or stream.stop_reason
-            self._recorder.answered(self._id, self._scope.within, usage or {})
+            self._recorder.answered(self._id, self._round, self._scope.within, usage or {})
             return ModelReturnedData(
                 call=self._id, response=value, usage=usage, stop_reason=stop_reason, duration=duration, **extra
             )

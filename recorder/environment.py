@@ -68,8 +68,10 @@ def code_name(code: CodeType | None) -> str | None:
 
 def folder_of(code: CodeType | None) -> str:
     """The folder of some code's file; the working folder where there is none, as in a notebook."""
-    folder = "" if code is None else os.path.dirname(code.co_filename)
-    return folder if os.path.isabs(folder) and os.path.isdir(folder) else os.curdir
+    with suppress(OSError):  # the working folder may be gone
+        folder = "" if code is None else os.path.dirname(os.path.abspath(code.co_filename))
+        return folder if os.path.isdir(folder) else os.getcwd()
+    return os.curdir
 
 
 _module_dict: Final[Callable[[ModuleType], dict[str, Any]]] = vars(ModuleType)["__dict__"].__get__

@@ -10,11 +10,12 @@ redaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from .errors import AgentReplayError
+from .errors import AgentReplayError, ChangeRefused
 from .frozen import Freezer
 from .hashes import SubtreeCache, comparison_hash, same
 from .leaves import LeafMap, live_of, live_tree, stored_of, take
@@ -103,11 +104,17 @@ class LivePayload:
         Raises:
             ChangeRefused: the applier cannot apply it; nothing changed.
         """
-        return self._apply(*take(request), applier, options)
+        with _refusing_depth():
+            return self._apply(*take(request), applier, options)
 
     def become(self, payload: Any, options: Mapping[str, Any]) -> RecordedChange:
-        """Become another payload; the request is the JSON Patch that says the difference."""
-        return self._apply_patch(difference(self._work, take(payload).tree), options)
+        """Become another payload; the request is the JSON Patch that says the difference.
+
+        Raises:
+            ChangeRefused: it is nested too deeply; nothing changed.
+        """
+        with _refusing_depth():
+            return self._apply_patch(difference(self._work, take(payload).tree), options)
 
     def changed_in_place(self) -> RecordedChange | None:
         """Find what the agent changed without asking: objects in the payload that it mutated.
@@ -178,6 +185,14 @@ class LivePayload:
             return patch
         # Beside the names in its path a value can look more secret than where it stands. As a whole it does not.
         return [{"op": "replace", "path": "", "value": wanted}]
+
+
+@contextmanager
+def _refusing_depth() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise ChangeRefused("payload or request is nested too deeply. Nothing was changed.") from None
 
 
 def _recorded(entry: dict[str, Any]) -> dict[str, Any]:

@@ -241,6 +241,28 @@ def test_deep_payloads_are_recorded(depth: int) -> None:
     assert payload.live == {"n": 2}
 
 
+def test_a_change_that_nests_too_deeply_is_refused() -> None:
+    """Deeper than anything can be worked with: the change is refused, the payload stays, and can be changed."""
+    payload = live({"price": Decimal("1"), "password": "hunter2", "deep": []})
+    nested: list[Any] = []
+    for _ in range(80):
+        nested = [nested]
+    before = []
+
+    def nest() -> None:
+        path = "/deep"
+        for _ in range(30):
+            before.append(payload.hash)
+            payload.change([{"op": "add", "path": path + "/-", "value": nested}], "json-patch", {})
+            path += "/0" * 81
+
+    with pytest.raises(ChangeRefused, match="too deeply"):
+        nest()
+    assert payload.hash == before[-1]
+    mj(payload, newElements={"n": 1})
+    assert payload.live["n"] == 1
+
+
 def test_a_payload_in_a_cycle_does_not_break_the_agent() -> None:
     """A container that holds itself is stored as far as that goes."""
     cycle: dict[str, Any] = {"n": 1}
