@@ -328,7 +328,7 @@ class EventStore(ABC):
             return name
         text = str(name).strip()
         number = text.removeprefix("run")
-        if number.isascii() and number.isdigit() and len(number) < 10:
+        if number.isascii() and number.isdigit() and len(number) < 10 and not number.startswith("0"):
             found = self._find_runs(number=int(number))
         elif text == "@last":
             found = self._find_runs(last=True)
@@ -341,7 +341,8 @@ class EventStore(ABC):
         if found:
             names = ", ".join(f"{run.id} ({run.uid})" for run in found[:5])
             raise RunNotFound(f'"{text}" fits several runs: {names}. Give more of the uid.')
-        raise RunNotFound(f'no run "{text}" in {self.name}. {self._known_runs()}')
+        short = " A uid is named by 4 of its characters or more." if 0 < len(text) < 4 else ""
+        raise RunNotFound(f'no run "{text}" in {self.name}.{short} {self._known_runs()}')
 
     def _known_runs(self) -> str:
         last = self._find_runs(last=True)
