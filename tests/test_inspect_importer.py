@@ -235,6 +235,16 @@ def test_an_unfinished_sample_shares_the_fate_of_the_evaluation(status: str, exp
     assert [run.status for run in Imported(path).runs] == ["completed", expected]
 
 
+def test_a_sample_that_was_cancelled_did_not_fail(tmp_path: Path) -> None:
+    """The error of such a sample is the cancellation; the last round ends so, too."""
+    document = json.loads(SPANS.read_text())
+    document["samples"][1]["error"]["message"] = "CancelledError('Cancelled via cancel scope')"
+    imported = Imported(write(tmp_path / "log.json", document))
+    finished = imported.of("run.finished", run=1)[0]
+    assert (finished.status, finished.stop_reason, finished.error.type) == ("cancelled", "cancelled", "CancelledError")
+    assert imported.of("round.finished", run=1)[-1].outcome == "cancelled"
+
+
 def test_an_error_of_the_sample_is_the_error_of_the_run() -> None:
     """Its type is read from its message; the traceback is kept."""
     error = Imported(SPANS).of("run.finished", run=1)[0].error
@@ -432,7 +442,7 @@ def test_a_call_in_flight_stays_open() -> None:
 
 
 def test_other_events_are_reports_with_their_kind() -> None:
-    """They hold what the event held; a log line has its level and text; an unknown kind is counted."""
+    """They hold what the event held; what a logger said has its level and text; an unknown kind is counted."""
     imported = Imported(STEPS)
     told = {data.event: data for data in imported.of("report") if hasattr(data, "event")}
     assert told["info"].content == {"source": "shopkeeper", "data": {"open": True}}

@@ -1,9 +1,9 @@
 """A sample as a run: what frames its events.
 
 Who ran is the task and its solver; the input is the sample's. How the run was set up (target, metadata, model, limits)
-are its parameters. It ends as the sample did: an error or a limit fails it; a sample that is not known to have been
-finished, in an evaluation that was not, shares the fate of the evaluation. Its value is the text of the model's output;
-scores and usage are metrics. What else the sample has is kept as reports.
+are its parameters. It ends as the sample did: an error or a limit fails it, unless the error is a cancellation; a
+sample that is not known to have been finished, in an evaluation that was not, shares the fate of the evaluation. Its
+value is the text of the model's output; scores and usage are metrics. What else the sample has is kept as reports.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from ..hashes import same
 from .conversation import within
 from .importing import Importing
 from .inspect_events import Events
@@ -73,6 +74,9 @@ READ: Final = frozenset(
         "error",
     ]
 )
+
+CANCELLATIONS: Final = ("CancelledError(", "Cancelled(")
+"""What the error of a sample that was cancelled begins with."""
 
 SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "id": (str, int),
@@ -233,7 +237,7 @@ class SampleImport:
         elif type(messages) is list:
             add_rounds(self.work, run, talk, messages, end)
         store = fields.get("store")
-        if type(store) is dict:
+        if type(store) is dict and not same(store, run.payload["store"]):
             reason = "the store that the sample ended with; no event of the file says what changed it"
             run.change_payload({**run.payload, "store": store}, reason=reason)
         self.leftovers(events.outputs)
@@ -271,10 +275,13 @@ class SampleImport:
         error, limit = self.sample.get("error"), self.sample.get("limit")
         if error:
             message = error.get("message") if type(error) is dict else error
-            return End("failed", "error", message if type(message) is str else "")
+            message = message if type(message) is str else ""
+            cancelled = message.startswith(CANCELLATIONS)
+            return End("cancelled" if cancelled else "failed", "cancelled" if cancelled else "error", message)
         if limit:
-            kind = within(limit, "type")
-            return End("failed", f"{kind if type(kind) is str else 'unknown'} limit", "a limit stopped the sample")
+            kind, reason = within(limit, "type"), within(limit, "reason")
+            told = reason if type(reason) is str and reason else "a limit stopped the sample"
+            return End("failed", f"{kind if type(kind) is str else 'unknown'} limit", told)
         stop = within(self.fields.get("output"), "choices")
         reason = within(stop[0], "stop_reason") if type(stop) is list and stop else None
         finished = any(self.sample.get(name) for name in ("scores", "score", "completed_at", "total_time"))
