@@ -46,7 +46,7 @@ migration = Table(
 meta = Table(
     "meta",
     metadata,
-    Column("name", String(100), primary_key=True),
+    Column("name", Text, primary_key=True),
     Column("value", LargeBinary),
     sqlite_with_rowid=False,
 )

@@ -310,7 +310,7 @@ class SqlStore(EventStore):
             insert = _dialect_insert(dialect)(meta)
             upsert = insert.on_conflict_do_update(index_elements=["name"], set_={"value": insert.excluded.value})
             statement = _Statement(upsert, dialect, ["name", "value"])
-            execute(statement.sql, statement.bind((NOTE + info.uid, note)))
+            execute(statement.sql, statement.bind((to_column(NOTE + info.uid), note)))
         return number
 
     def _in_transaction(self, work: Callable[[Execute], Value]) -> Value:
@@ -450,7 +450,7 @@ class SqlStore(EventStore):
             raise CorruptLog(f"cannot read the store {self.name}: {_reason(error)}") from error
 
     def _read_note(self, uid: str) -> bytes | None:
-        found = self._read(sa.select(meta.c.value).where(meta.c.name == NOTE + uid))
+        found = self._read(sa.select(meta.c.value).where(meta.c.name == to_column(NOTE + uid)))
         return found[0].value if found else None
 
     def _read_head(self, number: int) -> Head:
@@ -524,7 +524,8 @@ class SqlStore(EventStore):
         return contents
 
     def _numbers_without_runs(self) -> list[int]:
-        number = event.c.key.op(">>")(sa.literal(SEQ_BITS, sa.Integer)).label("number")  # PostgreSQL shifts by no more
+        bits = sa.literal(SEQ_BITS, sa.Integer)  # PostgreSQL does not shift by a larger type
+        number = event.c.key.op(">>")(bits).label("number")
         clause = sa.select(number).distinct().where(number.not_in(sa.select(run.c.number))).order_by(number)
         return [row.number for row in self._read(clause)]
 

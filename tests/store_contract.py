@@ -281,6 +281,7 @@ class StoreContract:
         """What stands in columns comes back as it was, NUL and lone surrogates included."""
         info = store.create_run(text, parent=text)
         assert (store.run(info.uid).agent, store.run(info.uid).parent) == (text, text)
+        assert store.run(store.create_run("clerk", uid="u" * 200).uid).agent == "clerk"
         event = new_event("x." + text, seq=0, round=1, time=START, data={"n": 1}, within=text, task=text)
         store.append(info, -1, [event])
         (read,) = store.events(info)
