@@ -296,6 +296,9 @@ class SqlStore(EventStore):
         values = tuple(to_column(getattr(info, name)) for name in names)
         number, after = info.number, addition.after
         if number:
+            end = _Statement(sa.select(event.c.kind).where(event.c.key == sa.bindparam("k")), dialect, ("k",))
+            if execute(end.sql, end.bind((number << SEQ_BITS | after + 1,))).fetchone() != (MARK["kind"],):
+                raise VersionConflict(info.uid, after, self._read_head(number).seq)
             statement = self._summary_statement(names)
             execute(statement.sql, statement.bind((*values, number)))
         else:

@@ -11,7 +11,7 @@ from typing import Any
 from agentreplay.recorder.event_codec import EPOCH, StoredEvent, digest_of
 from agentreplay.recorder.events import Event, new_event
 from agentreplay.recorder.exporting import export_run
-from agentreplay.recorder.hashes import content_address
+from agentreplay.recorder.hashes import comparison_hash, content_address
 from agentreplay.recorder.importers import ImportReport, import_source
 from agentreplay.recorder.importers.source import SourceFile
 from agentreplay.recorder.memory_store import MemoryStore
@@ -20,6 +20,8 @@ from agentreplay.recorder.values import dumps
 
 START = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 UID = "01900000-0000-7000-8000-0000000000{:02x}".format
+PAYLOAD = {"n": 0}
+PAYLOAD_HASH = comparison_hash(PAYLOAD)
 LONG = "It was a dark and stormy night. " * 3_000  # large enough for a blob
 
 
@@ -30,7 +32,7 @@ def event(kind: str, seq: int, round: int = 0, /, *, within: str | None = None, 
 
 
 def started(agent: str, **data: Any) -> Event:
-    return event("run.started", 0, agent=agent, payload={"n": 0}, payload_hash="merkle1:0", **data)
+    return event("run.started", 0, agent=agent, payload=PAYLOAD, payload_hash=PAYLOAD_HASH, **data)
 
 
 def finished(seq: int, round: int = 1, **data: Any) -> Event:
@@ -45,7 +47,7 @@ def a_round(seq: int, round: int, question: Sequence[dict[str, Any]], **argument
         event("model.returned", seq + 2, round, call=f"{round}.1", response={"content": "look"}),
         event("tool.called", seq + 3, round, within=f"{round}.1", call=f"{round}.2", name="look", arguments=arguments),
         event("tool.returned", seq + 4, round, task="0.1", call=f"{round}.2", result={"found": LONG}),
-        event("round.finished", seq + 5, round, outcome="continue", payload_hash="merkle1:0"),
+        event("round.finished", seq + 5, round, outcome="continue", payload_hash=PAYLOAD_HASH),
     ]
 
 
@@ -143,13 +145,13 @@ def record_every_line(store: EventStore) -> RunInfo:
     ]
     rows[3].time, rows[4].time, rows[5].time = 1_764_504_000_123_456, -(2**60), 2**60
     rows[4].within, rows[4].task, rows[4].version, rows[4].round = "1.2", "0.1", 7, 3
-    run = add_raw(store, rows, UID(1), note={"run": {"tags": ["kept"]}})
-    child = stored(0, dumps({"agent": "b", "payload_hash": "merkle1:0", "parent": {"run": UID(2)}}), "run.started")
+    run = add_raw(store, rows, UID(1), "a", note={"run": {"tags": ["kept"]}})
+    child = stored(0, dumps({"agent": "b \\", "payload_hash": "merkle1:0", "parent": {"run": UID(2)}}), "run.started")
     body = dumps({"parent": run.uid, "seq": 6, "hash": rows[6].hash})
     links = {"fork_of": run.uid, "fork_seq": 6}
     note = {"header": {"ignore": ["$..now"], "later": 2**70}, "lost": {"seq": 9, "hash": rows[7].hash}}
     fork = add_raw(store, [stored(7, body, "run.forked")], UID(2), "a", note=note, previous=rows[6].hash, **links)
-    add_raw(store, [child], UID(3), "b \ud800", parent=UID(2), note={"lost": {"seq": 1, "hash": None}})
+    add_raw(store, [child], UID(3), "b \\", parent=UID(2), note={"lost": {"seq": 1, "hash": None}})
     return fork
 
 

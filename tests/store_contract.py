@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from agentreplay.recorder.errors import RunNotFound, StoreError, VersionConflict
+from agentreplay.recorder.event_codec import StoredEvent
 from agentreplay.recorder.events import Event, new_event
-from agentreplay.recorder.store import EventStore, RunInfo, Snapshot, new_uid
+from agentreplay.recorder.hashes import content_address
+from agentreplay.recorder.store import Addition, EventStore, RunInfo, Snapshot, new_uid
 
 START = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -28,6 +32,20 @@ def tool_called(seq: int, **arguments: Any) -> Event:
 def model_called(seq: int, messages: list[dict[str, Any]], **request: Any) -> Event:
     data = {"call": f"1.{seq}", "name": "ask", "request": {"messages": messages, **request}}
     return new_event("model.called", seq=seq, round=1, time=START, data=data)
+
+
+UID = "01900000-0000-7000-8000-0000000000ff"
+
+
+def chained(bodies: Sequence[bytes | None]) -> list[StoredEvent]:
+    """Events of the run `UID` with these bodies; None stands for one that was pruned."""
+    rows: list[StoredEvent] = []
+    for seq, body in enumerate(bodies):
+        gone = content_address(b"gone") if body is None else ""
+        row = StoredEvent(seq, 0, "x.raw", 1, 0, None, "0", body, body_hash=gone)
+        row.hash = row.chained(rows[-1].hash if rows else "", UID)
+        rows.append(row)
+    return rows
 
 
 class StoreContract:
@@ -288,6 +306,40 @@ class StoreContract:
         assert (read.kind, read.within, read.task) == ("x." + text, text, text)
         with pytest.raises(RunNotFound):
             store.run(text * 4)
+        assert store.verify() == []
+
+    def test_recorded_events_are_added_as_they_are(self, store: EventStore) -> None:
+        """New runs, forks of them and what continues a run that is there come in together, hashes and all."""
+        rows = chained([b'{"a":1}', None, b'{"a": 1e16}', b"\x00\xff"])
+        first = RunInfo(0, UID, "clerk", head_seq=1, head_hash=rows[1].hash)
+        (run,) = store.add_recorded([Addition(first, rows[:2], note={"prefix": True, "header": {"later": 2**70}})])
+        assert store.note(UID) == {"prefix": True, "header": {"later": 2**70}}
+        more = replace(run, status="failed", head_seq=3, head_hash=rows[3].hash)
+        fork = RunInfo(0, new_uid(), "clerk", fork_of=UID, fork_seq=2, head_seq=2, head_hash=rows[2].hash)
+        added = store.add_recorded([Addition(more, rows[2:], after=1, note={}), Addition(fork, ())])
+        assert [(info.id, info.head_seq) for info in added] == [("run1", 3), ("run2", 2)]
+        assert (store.run(UID).status, store.run(UID).head_hash, store.note(UID)) == ("failed", rows[3].hash, {})
+        assert [(row.body, row.body_hash, row.hash) for row in store.rows(UID)] == [
+            (row.body, row.body_hash, row.hash) for row in rows
+        ]
+        assert [row.hash for row in store.rows("run2")] == [row.hash for row in rows[:3]]
+        assert store.note(new_uid()) == {}
+        assert store.verify() == []
+        store.append("run2", 2, [tool_called(3)])
+
+    def test_recorded_events_that_do_not_fit_are_refused_whole(self, store: EventStore) -> None:
+        """What continues a run that ends elsewhere, or has a uid that is there: nothing of it is added."""
+        rows = chained([b"{}"] * 4)
+        info = RunInfo(0, UID, "clerk", head_seq=1, head_hash=rows[1].hash)
+        (run,) = store.add_recorded([Addition(info, rows[:2])])
+        new = Addition(RunInfo(0, new_uid(), "other"), ())
+        for wrong in (
+            Addition(replace(run, head_seq=3, head_hash=rows[3].hash), rows[3:], after=2),
+            Addition(info, ()),
+        ):
+            with pytest.raises(StoreError):
+                store.add_recorded([new, wrong])
+        assert [(info.uid, info.head_seq) for info in store.runs()] == [(UID, 1)]
         assert store.verify() == []
 
     def test_uids_sort_by_time(self) -> None:

@@ -103,6 +103,18 @@ def test_a_recorded_run_goes_round_through_a_database(store: EventStore, file: P
     home.close()
 
 
+def test_a_run_of_another_tool_goes_round_as_well(store: EventStore, file: Path) -> None:
+    """It stays what it was imported from, and one whose file has no times has no duration elsewhere either."""
+    home = MemoryStore()
+    import_file(FIXTURES.parent / "swe_agent" / "state_as_text_submitted.traj", home)
+    data = exported(home, "run1", file)
+    import_file(file, store)
+    assert content_of(store) == content_of(home)
+    assert (store.run("run1").origin, store.run("run1").duration) == ("imported", None)
+    assert exported(store, "run1", file) == data
+    assert store.verify() == []
+
+
 def test_a_line_is_an_event_and_reads_as_json(file: Path) -> None:
     """Every line is one JSON object; bodies and messages are JSON in it, each message and large value once."""
     home = MemoryStore()

@@ -88,6 +88,15 @@ def test_the_import_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         agentreplay(*command.split())
 
 
+def test_the_cassette_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run of the demo is exported, and is the same in the other store."""
+    monkeypatch.chdir(tmp_path)
+    agentreplay("demo")
+    for command in re.findall(r"^\$ agentreplay (.*)$", CONSOLE[4], re.M):
+        agentreplay(*command.split())
+    assert "refunds" in agentreplay("show", "run1", "--short", "--store", "elsewhere.db")
+
+
 def test_the_table_of_verbs_is_complete() -> None:
     """Every verb is in the README, and every verb in the README exists."""
     in_readme = set(re.findall(r"^\| `agentreplay ([a-z]+)", README, re.M))

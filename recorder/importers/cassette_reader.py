@@ -30,6 +30,7 @@ from ..events import Event
 from ..hashes import content_address
 from ..store import Summary
 from ..values import loads
+from ..verifying import TOLD_IN_LISTS
 from .cassette_lines import parse_blob, parse_end, parse_event, parse_header, parse_last, parse_message, parse_run
 from .cassette_recording import ReadRun, Recording
 from .source import failure
@@ -42,10 +43,6 @@ CANDIDATES: Final = 100
 """How many runs are tried for an event that stands in no run's section."""
 
 _BOM: Final = b"\xef\xbb\xbf"
-_SUMMED_UP: Final = frozenset(
-    ("run.started", "run.forked", "run.suspended", "run.resumed", "run.finished", "round.finished")
-)
-
 Progress: TypeAlias = Callable[[int, int], None]
 
 
@@ -263,7 +260,7 @@ class _Reader:
         run.broken = False
         run.head = row.hash
         run.offsets.append(offset)
-        if row.kind in _SUMMED_UP:
+        if row.kind in TOLD_IN_LISTS:
             self._sum_up(run, row)
         self._pending_from = len(self._read.addresses)
         self._pending_blobs.clear()
@@ -303,6 +300,10 @@ class _Reader:
         try:
             event: Event = decode_event(row, lambda _row, _name: [], self._read.blob)
             run.summary.update(Summary.of([event]).fields)
+            if event.kind == "run.started" and event.data.source is not None:
+                run.timed = event.data.source.get("times") != "none"
+            if not run.timed:
+                run.summary["finished"] = None  # its times only show the order, so it has no duration
         except (AgentReplayError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             if len(self._read.notes) < FAULTS:
                 self._read.notes.append(f"event {row.seq} ({row.kind}) of {run.facts.uid} cannot be read any more")

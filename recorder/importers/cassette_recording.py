@@ -21,6 +21,7 @@ class ReadRun:
         head: the hash of its last sound event; of a fork without own events, of the last that it shares.
         offsets: where its own events are, in order.
         summary: what its events say for `ls`; see `store.Summary`.
+        timed: whether its events' times say when something happened; see `RunBuilder`.
         ended: its section's end was read, and fits.
         broken: an event did not follow; the later ones are not looked at.
     """
@@ -30,6 +31,7 @@ class ReadRun:
     head: str
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     summary: dict[str, Any] = field(default_factory=dict)
+    timed: bool = True
     ended: bool = False
     broken: bool = False
 
