@@ -23,7 +23,7 @@ from ..recorder.errors import UsageError
 from ..recorder.events import Event
 from .changes import MISSING, Change, Changes, Kind
 from .equality import same
-from .origin import identity_of, origin, places_of
+from .origin import differing, identity_of, origin, places_of
 from .past import FOLDED, Absent, Past, Version, past_of
 from .paths import Keys, display_keys, join, keys_of, split, to_pointer
 from .places import Place, fits, nearest, place_of
@@ -148,7 +148,7 @@ class _Trail:
 
     def back(self, version: Version) -> Blamed | None:
         """Go back before an event; give what it changed, if it did."""
-        found, now = self._locate(version.before), self._now
+        found, now = self._locate(version.before, version.differing), self._now
         if isinstance(version.after, Absent):
             now = _Found((), (), version.after)
         if found.replaced is not None:
@@ -166,8 +166,13 @@ class _Trail:
         self._go(found)
         return change
 
-    def _locate(self, part: Any) -> _Found:
-        """Follow the place from the version in which it was followed to last into a neighbouring one."""
+    def _locate(self, part: Any, within: range | None = None) -> _Found:
+        """Follow the place from the version in which it was followed to last into a neighbouring one.
+
+        Args:
+            part: the neighbouring version.
+            within: of two lists, the indexes at which this one differs, if they are known.
+        """
         if isinstance(part, Absent):
             return _Found((), (), part)
         keys: list[str | int] = []
@@ -181,7 +186,8 @@ class _Trail:
             if isinstance(key, str):
                 here = key if key in node else None
             elif depth in self._lost:
-                places = places_of(self._nodes[depth + 1], node, self._later(depth))
+                span = self._span(node, depth) if depth or within is None else within
+                places = places_of(self._nodes[depth + 1], node, span)
                 here, ambiguous = (places[0] if len(places) == 1 else None), len(places) > 1
             else:
                 here, as_a_whole = origin(node, self._nodes[depth], key)
@@ -192,10 +198,11 @@ class _Trail:
             nodes.append(node[here])
         return _Found(tuple(keys), tuple(nodes), None, replaced, ambiguous)
 
-    def _later(self, depth: int) -> list[Any]:
-        """The list in which a lost item was not, as far as it is known."""
+    def _span(self, items: list[Any], depth: int) -> range:
+        """Where in a list a lost item may be: it was not in the version of the list after, if there was one."""
         nodes = self._now.nodes
-        return nodes[depth] if depth < len(nodes) and type(nodes[depth]) is list else []
+        later = nodes[depth] if depth < len(nodes) else None
+        return differing(items, later) if type(later) is list else range(len(items))
 
     def _go(self, found: _Found) -> None:
         self._now = found
@@ -207,11 +214,11 @@ class _Trail:
             return
         self._nodes[:reached] = found.nodes[:reached]
         if found.absent is None and type(found.nodes[-1]) is list and isinstance(self._keys[reached], int):
-            item = self._nodes[reached + 1]
             if reached not in self._lost:
-                # Of what nothing tells it from others, an item is not looked for any further.
-                self.ended = identity_of(item) is None or bool(places_of(item, found.nodes[-1], []))
                 self._lost.add(reached)
+                # Where nothing tells the item from others, it is not looked for any further.
+                item, items = self._nodes[reached + 1], found.nodes[-1]
+                self.ended = identity_of(item) is None or bool(places_of(item, items, range(len(items))))
             self.ended = self.ended or found.ambiguous
 
     def _value(self, found: _Found) -> Any:

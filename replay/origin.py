@@ -49,18 +49,21 @@ def identity_of(item: Any) -> str | None:
     return next((key for key in IDENTITY_KEYS if _is_name(item.get(key))), None)
 
 
-def places_of(item: Any, items: list[Any], known: list[Any]) -> list[int]:
-    """The indexes in `items` of those that say they are `item`; `known` is a list in which none does."""
+def places_of(item: Any, items: list[Any], span: range) -> list[int]:
+    """The indexes within `span` of those of `items` that say they are `item`."""
     key = identity_of(item)
     if key is None:
         return []
-    # Two versions of a list have most items in common, at either end: these need not be asked.
-    limit = min(len(items), len(known))
-    start = common_prefix(items, known, 0, 0, limit)
-    stop = len(items) - common_suffix(items, known, limit - start)
     name = item[key]
-    equal = [at for at in range(start, stop) if type(items[at]) is dict and items[at].get(key) == name]
+    equal = [at for at in span if type(items[at]) is dict and items[at].get(key) == name]
     return [at for at in equal if same(items[at][key], name) and not is_tag(items[at])]
+
+
+def differing(old: list[Any], new: list[Any]) -> range:
+    """The indexes of the old list that are left when what the lists have in common at both ends is left out."""
+    limit = min(len(old), len(new))
+    start = common_prefix(old, new, 0, 0, limit)
+    return range(start, len(old) - common_suffix(old, new, limit - start))
 
 
 def _place_before(at: int, found: Alignment) -> int | None:

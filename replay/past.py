@@ -19,7 +19,7 @@ from ..recorder.errors import CorruptLog, UsageError
 from ..recorder.events import Event
 from .causes import Edit
 from .changes import MISSING, Cause
-from .equality import common_prefix, common_suffix
+from .origin import differing
 from .paths import Keys
 from .places import reached
 from .reducer import reduce
@@ -29,7 +29,7 @@ from .timeline import resolve_step
 FOLDED: Final = frozenset(("run.started", "round.started", "payload.changed"))
 """The kinds of the events that are looked at."""
 
-_CHECKED_EVERY: Final = 64
+_CHECKED_EVERY: Final = 256
 """So many changes are made before the hash of the payload is compared: a list of a thousand items is hashed whole."""
 
 
@@ -52,11 +52,14 @@ class Version(NamedTuple):
     Attributes:
         cause: the event.
         before, after: the part, or `Absent`.
+        differing: if both are lists that are compared item by item: the indexes of `before` from the first to the last
+            item that is not in `after`.
     """
 
     cause: Cause
     before: Any
     after: Any
+    differing: range | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,12 @@ class Past:
         later = self.part
         for edit in reversed(self._edits):
             after = later if edit.absent_after is None else edit.absent_after
-            later = edit.before.undone(later) if isinstance(edit.before, _Splice) else edit.before
-            yield Version(edit.cause, later, after)
+            if isinstance(edit.before, _Splice):
+                later = edit.before.undone(later)
+                yield Version(edit.cause, later, after, edit.before.place)
+            else:
+                later = edit.before
+                yield Version(edit.cause, later, after)
 
 
 def past_of(events: Iterable[Event], keys: Keys, step: int = -1, *, whole: bool = True, run: str = "") -> Past:
@@ -138,21 +145,19 @@ def _look(payload: Any, keys: Keys) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """How to get from a list back to the one before: put `items` in place of all but the two ends."""
+    """How to get from a list back to the one before: put `items`, which were at `place`, between its two ends."""
 
-    start: int
-    tail: int
+    place: range
     items: list[Any]
+    end: int
 
     @classmethod
     def between(cls, old: list[Any], new: list[Any]) -> _Splice:
-        limit = min(len(old), len(new))
-        start = common_prefix(old, new, 0, 0, limit)
-        tail = common_suffix(old, new, limit - start)
-        return cls(start, tail, old[start : len(old) - tail])
+        place = differing(old, new)
+        return cls(place, old[place.start : place.stop], len(new) - len(old) + place.stop)
 
     def undone(self, new: list[Any]) -> list[Any]:
-        return [*new[: self.start], *self.items, *new[len(new) - self.tail :]]
+        return [*new[: self.place.start], *self.items, *new[self.end :]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -382,8 +382,8 @@ def test_a_log_is_read_no_further_than_the_step() -> None:
 
 def test_a_change_that_is_missing_or_was_altered_is_noticed() -> None:
     """The error names the event at which the log stops making sense."""
-    log = EventBuilder({str(n): 0 for n in range(200)}, applier="json-patch")
-    for n in range(200):
+    log = EventBuilder({str(n): 0 for n in range(300)}, applier="json-patch")
+    for n in range(300):
         log.begin()
         log.change([{"op": "replace", "path": f"/{n}", "value": n}])
         log.end()
@@ -399,6 +399,31 @@ def test_a_change_that_is_missing_or_was_altered_is_noticed() -> None:
         with pytest.raises(CorruptLog) as wrong:
             blame_of(events, "/7", run="run1")
         assert wrong.value.seq == event.seq
+
+
+def test_a_change_that_was_altered_is_noticed_on_the_way() -> None:
+    """The payload is checked now and then, not at the end of a long run only."""
+    log = EventBuilder({"n": 0, "m": 0}, applier="json-patch")
+    log.begin()
+    for n in range(600):
+        log.change([{"op": "replace", "path": "/n", "value": n}])
+    event = log.change([{"op": "replace", "path": "/m", "value": 1}])
+    altered = build(event.seq, event.round, event.kind, {**dict(event.data), "request": []})
+    for n in range(600):
+        log.change([{"op": "replace", "path": "/n", "value": n}])
+
+    def read() -> Iterator[Event]:
+        yield from [*log.events[: event.seq], altered, *log.events[event.seq + 1 : event.seq + 300]]
+        raise AssertionError("read on past the altered event")
+
+    with pytest.raises(CorruptLog) as wrong:
+        blame_of(read(), "n")
+    assert wrong.value.seq == event.seq
+
+
+def test_a_round_that_is_missing_is_noticed() -> None:
+    """Steps are counted by rounds, so none may be left out."""
+    log = log_of({"n": 0}, *[{"n": n} for n in range(1, 8)])
     skipping = [event for event in log.events if event.round != 5]
     with pytest.raises(CorruptLog, match="round 6 starts, but round 5 comes next"):
         blame_of(skipping, "n")
