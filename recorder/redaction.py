@@ -8,22 +8,27 @@ within a store the same secret is the same token wherever it stands, and replayi
 the key, the secret cannot be guessed from it. The kind tells which rule found it: a secret found by its looks in one
 place and by its name in another has two kinds, but one digest.
 
-What is a secret is known by names (`secret_names`), by looks (`secret_patterns`) and by where it stands in a text
-(`secret_text`) or tree (`secret_trees`). Redacting twice changes nothing: a token is never a secret, from whatever
-store it comes. Nothing here reads or writes anything.
+What is a secret is known by names (`secret_names`), by looks (`secret_patterns`), by where it stands in a text
+(`secret_text`) or tree (`secret_trees`), and by having been one before (`known_secrets`). Redacting twice changes
+nothing: a token is never a secret, from whatever store it comes. Nothing here reads or writes anything.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from re import _parser  # type: ignore[attr-defined]  # the one parser of these expressions there is
 from typing import Any, Final
+from urllib.parse import unquote
 
 from . import json_spans, secret_names, secret_patterns
 from .errors import UsageError
+from .known_secrets import KnownSecrets, is_telling
 from .plain import Stored
 from .secret_names import MEMORY, SecretNames
 from .secret_text import SecretText
@@ -40,6 +45,9 @@ _WINDOW: Final = 2048
 _NESTED_TEXTS: Final = 8
 _ROUNDS: Final = 4
 _LONGEST_KEY_KEPT: Final = 100
+_LOOKS: Final = frozenset(secret_patterns.KINDS)
+_MIXED: Final = frozenset(("authorization", "cookie", "connection-string", "credentials", "session"))
+"""Under names of these kinds there may also be the name of a method, such as "same-origin"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,9 @@ class RedactionRules:
 
 
 class Redactor:
-    """Replaces secrets by tokens.
+    """Replaces secrets by tokens, and remembers them: what was a secret once is one wherever it stands afterwards.
+
+    The memory ends with the redactor; see `known_secrets` for what is remembered. Any thread may use it.
 
     Args:
         key: of the store, never written anywhere else; 32 random bytes keep secrets from being guessed.
@@ -136,7 +146,8 @@ class Redactor:
         own = self.rules.patterns
         self._searches_all = not all(pattern.needles for pattern in own)
         needles = tuple(needle for pattern in own for needle in pattern.needles)
-        self._texts = SecretText(self._names, self._token, needles)
+        self._texts = SecretText(self._names, self._token_in_text, needles)
+        self._known = KnownSecrets()
         self._own = [(pattern.name, re.compile(pattern.regex)) for pattern in own]
         self._kinds: dict[str, str | None] = {}
         self._trees = [self._rules_of_trees(depth) for depth in range(_NESTED_TEXTS)]
@@ -154,7 +165,13 @@ class Redactor:
         if not self.rules.enabled:
             return stored
         kinds = [kind for key in path if type(key) is str and (kind := self._key_kind(key)) is not None]
-        return Walk(self._trees[0], [stored], kinds[-1] if kinds else None).built()
+        secret = kinds[-1] if kinds else None
+        for _ in range(_ROUNDS):  # what the end of the tree tells of may stand at its start too
+            known = self._known.generation
+            stored = Walk(self._trees[0], [stored], secret).built()
+            if self._known.generation is known:
+                break
+        return stored
 
     def redact_text(self, text: str) -> str:
         """Return a text with its secrets replaced, and nothing else; the same object when it has none."""
@@ -176,7 +193,7 @@ class Redactor:
         """
         if not self.rules.enabled:
             return True
-        return not self._searches_all and self._texts.is_clean(body)
+        return not self._searches_all and self._texts.is_clean(body) and self._known.are_absent(body)
 
     def describe(self) -> dict[str, Any]:
         """Return the rules in force as JSON: names and the user's own additions, never the key."""
@@ -198,6 +215,27 @@ class Redactor:
         digest = hmac.digest(self._key, secret, "sha256")[:8].hex()
         return f"[redacted:{kind[:40]}:{digest}]".encode("ascii")
 
+    def _token_in_text(self, kind: str, secret: bytes) -> bytes:
+        self._learn(kind, secret, certain=kind in _LOOKS)
+        return self._token(kind, secret)
+
+    def _learn(self, kind: str, secret: bytes, *, certain: bool) -> None:
+        """Remember a secret, and those inside it: a password in base64 or percent signs, the parts of a cookie."""
+        text = secret.decode("utf-8", "replace")
+        if "\ufffd" in text:
+            return
+        if is_telling(text, certain=certain):
+            self._known.learn(kind, secret)
+        if kind in ("basic-credentials", "authorization"):
+            with suppress(binascii.Error):
+                password = base64.b64decode(secret, validate=True).partition(b":")[2]
+                self._learn("password", password, certain=True)
+        elif kind == "url-password" and "%" in text:
+            self._learn("password", _encoded(unquote(text)), certain=True)
+        elif kind == "cookie" and "=" in text:
+            for part in text.split(";"):
+                self._learn("cookie-value", _encoded(part.partition("=")[2].strip()), certain=False)
+
     def _rules_of_trees(self, depth: int) -> TreeRules:
         def text(value: str) -> str:
             return self._text(value, depth)
@@ -216,10 +254,14 @@ class Redactor:
                 self._kinds[key] = kind
             return kind
 
-    def _leaf(self, kind: str, value: str | bytes) -> str:
+    def _leaf(self, kind: str, value: str | bytes, certain: bool) -> str:
         data = value if type(value) is bytes else _encoded(str(value))
-        new = self._texts.replace_leaf(kind, data)
-        return value if new is data and type(value) is str else _decoded(new)
+        found = self._texts.leaf(kind, data)
+        if found is None:
+            return value if type(value) is str else _decoded(data)
+        head, kind, secret = found
+        self._learn(kind, secret, certain=kind in _LOOKS or (certain and (bool(head) or kind not in _MIXED)))
+        return _decoded(head + self._token(kind, secret))
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -243,10 +285,11 @@ class Redactor:
             text = _decoded(new)
         for name, expression in self._own:
             text = self._replace_own(text, name, expression)
-        return text
+        return self._replace_known(text)
 
     def _may_hold_secrets(self, data: bytes) -> bool:
-        return self._searches_all or bool(self._texts.hits(data)) or b"\\u00" in data or b"\\/" in data
+        escapes = b"\\u00" in data or b"\\/" in data
+        return self._searches_all or escapes or bool(self._texts.hits(data)) or not self._known.are_absent(data)
 
     def _json_text(self, text: str, parsed: json_spans.JsonText, depth: int) -> str:
         """Replace the secrets in a text that is JSON by what each value means, and leave the rest as it is written."""
@@ -268,11 +311,25 @@ class Redactor:
             between = text[copied : token[0]]
             done = 0
             for start, end in _matches(expression, between):
-                pieces += [between[done:start], _decoded(self._token(name, _encoded(between[start:end])))]
+                secret = _encoded(between[start:end])
+                self._learn(name, secret, certain=True)
+                pieces += [between[done:start], _decoded(self._token(name, secret))]
                 done = end
             pieces += [between[done:], text[token[0] : token[1]]]
             copied = token[1]
         return "".join(pieces)
+
+    def _replace_known(self, text: str) -> str:
+        """Replace the secrets that are known from elsewhere, between the tokens."""
+        data = _encoded(text)
+        found = self._known.find(data)
+        if not found:
+            return text
+        pieces, copied = [], 0
+        for start, end, kind, secret in found:
+            pieces += [data[copied:start], self._token(kind, secret)]
+            copied = end
+        return _decoded(b"".join((*pieces, data[copied:])))
 
 
 def is_token(text: str) -> bool:
@@ -322,7 +379,12 @@ def without_digests(stored: Stored) -> Stored:
     def text(value: str) -> str:
         return TOKEN.sub(_without_digest, value)
 
-    rules = TreeRules(text, lambda key: None, lambda kind, value: str(value), lambda body: b"[redacted:" not in body)
+    rules = TreeRules(
+        text=text,
+        key_kind=lambda key: None,
+        leaf=lambda kind, value, certain: str(value),
+        is_clean=lambda body: b"[redacted:" not in body,
+    )
     return Walk(rules, [stored]).built()
 
 

@@ -120,8 +120,8 @@ class SecretText:
         hits = self.hits(data)
         return _Reading(self, data).replace(hits) if hits else data
 
-    def replace_leaf(self, kind: str, value: bytes, escaped: int = 0) -> bytes:
-        """Return what replaces a text that is a secret because of its name: a token, or scheme and token.
+    def leaf(self, kind: str, value: bytes, escaped: int = 0) -> tuple[bytes, str, bytes] | None:
+        """Read a text that is a secret because of its name: (scheme in front, kind, secret), or None if it stays.
 
         Args:
             kind: of the name; the kind of a pattern that matches the whole text comes first.
@@ -129,15 +129,15 @@ class SecretText:
             escaped: how often it was escaped as a JSON string is, so that a secret has one token in every form.
         """
         if not value or TOKEN.fullmatch(value) is not None:
-            return value
+            return None
         scheme = _SCHEMES_OF[kind].match(value) if kind in _SCHEMES_OF else None
         head = scheme[0] if scheme is not None and scheme.end() < len(value) else b""
         secret = value[len(head) :]
         if head and TOKEN.fullmatch(secret) is not None:
-            return value
+            return None
         if escaped and b"\\" in secret:
             secret = _unescape(secret, escaped)
-        return head + self.token(self.kind_of(secret) or kind, secret)
+        return head, self.kind_of(secret) or kind, secret
 
     def kind_of(self, value: bytes) -> str | None:
         """Return the kind of secret that a whole text is by its looks, or None."""
@@ -267,8 +267,8 @@ class _Reading:
         secret = value[scheme.end() :] if scheme is not None else value
         if stands_for_a_secret(secret) or _ANY_LETTER.search(secret) is None:
             return None
-        new = self._rules.replace_leaf(kind, value, escaped)
-        return (start, end, new) if new != value else None
+        found = self._rules.leaf(kind, value, escaped)
+        return None if found is None else (start, end, found[0] + self._rules.token(*found[1:]))
 
     def _listed(self, left: int, right: int, kind: str) -> Edit | None:
         """`"name": "Cookie", "value": "…"`, `("api_key", "…")`, `--password …`, `"--password", "…"`."""

@@ -54,6 +54,10 @@ _LEAVES: Final = frozenset(
 )
 """Tags that are one value, which under a secret key is the secret. A subclass is one when its value is a text."""
 
+_READ_BACK: Final = frozenset(("int", "float", "complex", "decimal", "fraction", "uuid", "date", "time", "datetime"))
+_LONG_NUMBER: Final = 10**11
+"""From here on an integer can be a secret that is known from elsewhere; see `known_secrets`."""
+
 _NO_SECRET: Final = frozenset(("constant", "class", "blob", "messages", "part", "timezone", "zoneinfo"))
 _ABOUT_THE_VALUE: Final = frozenset(
     ("$type", "class", "name", "fields_set", "factory", "maxlen", "lossy", "suppress_context", "index")
@@ -80,9 +84,10 @@ _PARTS: Final = "parts"
 _SCHEMA: Final = "schema"
 _COUNTS: Final = "counts"
 
-_Node: TypeAlias = "tuple[Any, str | None, int, Place, Role, int]"
+_Node: TypeAlias = "tuple[Any, str | None, int, Place, Role, int, bool]"
 """A container to look at: itself, the kind of the secret key that it stands under, the number of the node it is in and
-its place there, what it is a part of, and the number of the node with the parts of the "deep" tag it is in, or -1."""
+its place there, what it is a part of, the number of the node with the parts of the "deep" tag it is in, or -1, and
+whether it stands right under the secret key: not as an entry, of another name, of what does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +97,15 @@ class TreeRules:
     Attributes:
         text: gives a text with its secrets replaced, the same object when it has none.
         key_kind: gives the kind of secret under a key, or None.
-        leaf: gives what replaces a text or the bytes under a secret key, from the kind and the text.
+        leaf: gives what replaces a text or the bytes under a secret key, from the kind, the text, and whether it stands
+            right under the key.
         is_clean: says, quickly, that nothing in the strict JSON of a tree would be replaced.
         opens_bytes: whether bytes are looked into: in trees, not in trees that are the JSON of a text.
     """
 
     text: Callable[[str], str]
     key_kind: Callable[[str], str | None]
-    leaf: Callable[[str, str | bytes], str]
+    leaf: Callable[[str, str | bytes, bool], str]
     is_clean: Callable[[bytes], bool]
     opens_bytes: bool = True
 
@@ -122,10 +128,10 @@ class Walk:
         self.renames: dict[int, dict[str, str]] = {}
         self._rules = rules
         self._unread: dict[tuple[int, int], None] = {}
-        self._nodes: list[_Node] = [(holder, secret, -1, 0, "", -1)]
+        self._nodes: list[_Node] = [(holder, secret, -1, 0, "", -1, True)]
         root = holder[0]
         if isinstance(root, dict | list):
-            self._nodes.append((root, secret, 0, 0, "", -1))
+            self._nodes.append((root, secret, 0, 0, "", -1, True))
         else:
             self._child(0, 0, root, secret)
         number = 1
@@ -160,10 +166,14 @@ class Walk:
         elif "$type" not in value or not self._visit_tag(number, value):
             self._visit_dict(number, value)
 
-    def _child(self, number: int, place: Place, value: Any, secret: str | None, role: Role = "") -> None:
+    def _child(
+        self, number: int, place: Place, value: Any, secret: str | None, role: Role = "", right: bool | None = None
+    ) -> None:
+        """Look at a value in a node; `right`: whether it stands right under the secret key, None as the node does."""
         kind = type(value)
+        right = self._nodes[number][6] if right is None else right
         if isinstance(value, str):
-            new = self._rules.text(value) if secret is None else self._rules.leaf(secret, value)
+            new = self._rules.text(value) if secret is None else self._rules.leaf(secret, value, right)
             if new != value:
                 self._edit(number, place, new)
         elif isinstance(value, dict | list):
@@ -171,9 +181,11 @@ class Walk:
             if secret is None and not role and len(self._nodes[number][0]) > 1 and self._is_clean(value):
                 return
             deep = len(self._nodes) if role == _PARTS else self._nodes[number][5]
-            self._nodes.append((value, secret, number, place, role, deep))
+            self._nodes.append((value, secret, number, place, role, deep, right))
         elif secret is not None and (kind is int or kind is float):
-            self._edit(number, place, self._rules.leaf(secret, repr(value)))
+            self._edit(number, place, self._rules.leaf(secret, repr(value), right))
+        elif kind is int and abs(value) >= _LONG_NUMBER:
+            self._edit_if_secret(number, place, repr(value))
 
     def _is_clean(self, value: Any) -> bool:
         try:
@@ -181,13 +193,20 @@ class Walk:
         except TypeError:  # nested too deeply, or no JSON: then piece by piece
             return False
 
+    def _edit_if_secret(self, number: int, place: Place, text: str) -> bool:
+        """Replace a value, of which this is the text, as a whole if there is a secret in it."""
+        new = self._rules.text(text)
+        if new != text:
+            self._edit(number, place, new)
+        return new != text
+
     def _edit(self, number: int, place: Place, new: str) -> None:
         self.edits.setdefault(number, {})[place] = new
 
     # -- dicts and lists -----------------------------------------------------------------------------------------------
 
     def _visit_dict(self, number: int, value: dict[str, Any]) -> None:
-        _, secret, _, _, role, _ = self._nodes[number]
+        _, secret, _, _, role, _, _ = self._nodes[number]
         rules = self._rules
         schema = role == _SCHEMA
         record = self._kind_of_record(value) if secret is None else None
@@ -201,9 +220,9 @@ class Walk:
             if key == "value" and record is not None:
                 own = record
             if secret is not None and not schema:
-                self._child(number, key, item, None if key == "$type" else own or secret)
+                self._child(number, key, item, None if key == "$type" else own or secret, right=own is not None)
             elif own is not None and type(item) is dict and is_schema(item):
-                self._child(number, key, item, own, _SCHEMA)
+                self._child(number, key, item, own, _SCHEMA, right=True)
             elif own is not None and key == "token" and _is_log_probability(value, item):
                 self._child(number, key, item, None)
             elif schema and key in _SCHEMA_VALUES:
@@ -213,7 +232,7 @@ class Walk:
                 if pointer != item:
                     self._edit(number, key, pointer)
             else:
-                self._child(number, key, item, own)
+                self._child(number, key, item, own, right=True if own is not None else None)
 
     def _kind_of_record(self, value: dict[str, Any]) -> str | None:
         """Return the kind of secret that the entry "value" of a dict is because of the other entries, or None."""
@@ -229,7 +248,7 @@ class Walk:
         return self._rules.key_kind(key) or self._rules.key_kind(self._rules.text(key))
 
     def _visit_list(self, number: int, items: list[Any]) -> None:
-        _, secret, _, _, role, _ = self._nodes[number]
+        _, secret, _, _, role, _, _ = self._nodes[number]
         if role == _PARTS:
             self._unread.update({(number, index): None for index in range(len(items))})
             self._part(number, 0, secret)
@@ -238,14 +257,15 @@ class Walk:
             name = self._text_of(items[0])
             own = self._kind(name) if name is not None else None
             self._child(number, 0, items[0], None)
-            self._child(number, 1, items[1], own or secret)
+            self._child(number, 1, items[1], own or secret, right=True if own is not None else None)
             return
         role = _ENTRY if role == _ENTRIES else _PAIR if secret is None and role != _COUNTS else ""
         if role == _PAIR and not all(self._is_pair(item) for item in items):
             role = ""
-        option = None
+        option: str | None = None
         for place, item in enumerate(items):
-            self._child(number, place, item, option or secret, role if type(item) is not str else "")
+            right = True if option is not None else None
+            self._child(number, place, item, option or secret, role if type(item) is not str else "", right=right)
             option = self._kind(item) if secret is None and type(item) is str and item.startswith("--") else None
 
     def _is_pair(self, item: Any) -> bool:
@@ -267,12 +287,12 @@ class Walk:
 
     def _visit_tag(self, number: int, tag: dict[str, Any]) -> bool:
         """Look into a tag; False when it is to be read as an ordinary dict."""
-        _, secret, parent, place, role, deep = self._nodes[number]
+        _, secret, parent, place, role, deep, right = self._nodes[number]
         kind = tag["$type"]
         if type(kind) is not str:
             return False
         if kind in _BYTES and type(tag.get("base64")) is str and (self._rules.opens_bytes or secret is not None):
-            self._visit_bytes(parent, place, tag["base64"], secret)
+            self._visit_bytes(parent, place, tag["base64"], secret, right)
         elif kind in _KEYED and type(tag.get("items")) is list:
             self._child(number, "items", tag["items"], secret, _ENTRIES)
         elif kind == "counter" and secret is None:
@@ -284,9 +304,14 @@ class Walk:
         elif kind == "part" and type(tag.get("index")) is int and (deep, tag["index"]) in self._unread:
             self._part(deep, tag["index"], secret)
         elif secret is None:
-            return False
+            # A number or date with a token in it could not be read: the token takes the place of the whole.
+            return (
+                kind in _READ_BACK
+                and type(tag.get("value")) is str
+                and self._edit_if_secret(parent, place, tag["value"])
+            )
         elif kind in _LEAVES and (kind != "subclass" or type(tag.get("value")) is str):
-            self._edit(parent, place, self._rules.leaf(secret, _leaf_text(tag)))
+            self._edit(parent, place, self._rules.leaf(secret, _leaf_text(tag), right))
         elif kind in _CONTAINERS:
             for name, item in tag.items():
                 if name not in _ABOUT_THE_VALUE:
@@ -295,14 +320,14 @@ class Walk:
             return False
         return True
 
-    def _visit_bytes(self, parent: int, place: Place, text: str, secret: str | None) -> None:
+    def _visit_bytes(self, parent: int, place: Place, text: str, secret: str | None, right: bool) -> None:
         try:
             data = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             return
         decoded = data.decode("utf-8", "surrogateescape")
         if data and (secret is not None or self._rules.text(decoded) != decoded):
-            self._edit(parent, place, self._rules.leaf(secret or "bytes", data))
+            self._edit(parent, place, self._rules.leaf(secret or "bytes", data, right and secret is not None))
 
     def _part(self, parts: int, index: int, secret: str | None) -> None:
         """Look at one part of a "deep" tag, where another part refers to it."""
