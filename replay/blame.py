@@ -140,6 +140,7 @@ class _Trail:
     def removal(self, version: Version) -> Blamed:
         """The change after which the path that leads to this place leads nowhere."""
         found = self._locate(version.after)
+        self._note_replacement(found, version)
         if self._value(found) is not MISSING:
             note: str | None = f"from then on it is {self._display(found.keys)}"
         else:
@@ -151,8 +152,7 @@ class _Trail:
         found, now = self._locate(version.before, version.differing), self._now
         if isinstance(version.after, Absent):
             now = _Found((), (), version.after)
-        if found.replaced is not None:
-            self._notes.append(self._replacement(found.replaced, found, version))
+        self._note_replacement(found, version)
         was, value = self._value(found), self._value(now)
         change = None
         if was is MISSING and value is not MISSING:
@@ -248,6 +248,9 @@ class _Trail:
             return f"with {display_keys(path[:reached])}, {instead.format(readable(holder, _SHOWN))}"
         return f"with {display_keys(path[: reached + 1])}" if reached + 1 < len(path) else None
 
-    def _replacement(self, replaced: Keys, found: _Found, version: Version) -> str:
-        what = f"event {version.cause.seq} replaced {self._display(replaced)} as a whole"
-        return what if len(found.keys) == len(replaced) else f"{what}, its items are followed by their order"
+    def _note_replacement(self, found: _Found, version: Version) -> None:
+        """Keep for the next change that is found that a list was replaced as a whole."""
+        if found.replaced is not None:
+            what = f"event {version.cause.seq} replaced {self._display(found.replaced)} as a whole"
+            followed = len(found.keys) > len(found.replaced)
+            self._notes.append(f"{what}, its items are followed by their order" if followed else what)

@@ -322,6 +322,19 @@ def test_a_list_that_was_replaced_as_a_whole_is_said_to_be() -> None:
     ]
 
 
+def test_an_item_that_went_with_the_whole_list_is_said_to_have() -> None:
+    """Of a place that is gone is said, too, that no item of the list was left."""
+    log = log_of({"rows": [{"t": "a"}, {"t": "b"}, {"t": "c"}]}, {"rows": [{"t": "d"}]})
+    assert blamed(log, "rows[2].t")[0] == (
+        1,
+        "remove",
+        "rows[2].t",
+        "c",
+        MISSING,
+        "with rows[2]; event 2 replaced rows as a whole",
+    )
+
+
 def test_a_list_that_was_replaced_without_changing_the_value_is_said_to_be() -> None:
     """The note then stands at the next older entry, which may be of another item."""
     log = log_of(
