@@ -94,8 +94,22 @@ def python_versions() -> dict[str, Any]:
 
 
 def process_identity() -> dict[str, Any]:
-    """What tells this process from every other: host, boot, pid and the time it started."""
-    return {"host": socket.gethostname(), "boot": _boot_id(), "pid": os.getpid(), "start": process_start(os.getpid())}
+    """What tells this process from every other: host, boot, process namespace, pid and the time it started."""
+    return {
+        "host": socket.gethostname(),
+        "boot": _boot_id(),
+        "namespace": _namespace(),
+        "pid": os.getpid(),
+        "start": process_start(os.getpid()),
+    }
+
+
+def _namespace() -> str | None:
+    """The namespace in which pids are counted; containers on one host have their own."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
 
 
 @functools.lru_cache(maxsize=1)
@@ -118,6 +132,7 @@ def process_start(pid: int) -> int | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The second field, the command's name, may hold spaces and brackets.
-            return int(file.read().rpartition(b")")[2].split()[19])
+            fields = file.read().rpartition(b")")[2].split()
+            return None if fields[0] in (b"Z", b"X") else int(fields[19])  # ended, though nobody has asked yet
     except (OSError, ValueError, IndexError):
         return _imported_at if pid == os.getpid() and not os.path.exists("/proc/self/stat") else None

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from .errors import AgentReplayError, CorruptLog, RunNotFound, VersionConflict
 from .event_codec import StoredEvent, decode_event, encode_event
 from .events import Event
+from .liveness import is_gone
 from .redaction import RedactionRules, Redactor
 from .values import loads
 from .verifying import Problem, verify_run
@@ -37,7 +38,7 @@ class RunInfo:
     Attributes:
         number: local to this store; `id` is "run<number>".
         uid: UUIDv7, the run's name everywhere.
-        status: running, completed, failed, cancelled or interrupted.
+        status: running, completed, failed, cancelled, interrupted; crashed is derived, see `liveness`.
         steps: rounds finished.
         started, finished: microseconds since 1970, UTC; 0 and None when not yet.
         parent: the uid of the run that started this one, for a child run.
@@ -314,7 +315,7 @@ class EventStore(ABC):
 
     def runs(self) -> list[RunInfo]:
         """Every run, oldest first."""
-        return self._list_runs()
+        return [self._as_it_stands(info) for info in self._list_runs()]
 
     def run(self, name: RunRef) -> RunInfo:
         """The run of that name: "run42", 42, "42", a uid, a unique prefix of one (4 characters or more), or "@last".
@@ -337,12 +338,23 @@ class EventStore(ABC):
         else:
             found = []
         if len(found) == 1:
-            return found[0]
+            return self._as_it_stands(found[0])
         if found:
             names = ", ".join(f"{run.id} ({run.uid})" for run in found[:5])
             raise RunNotFound(f'"{text}" fits several runs: {names}. Give more of the uid.')
         short = " A uid is named by 4 of its characters or more." if 0 < len(text) < 4 else ""
         raise RunNotFound(f'no run "{text}" in {self.name}.{short} {self._known_runs()}')
+
+    def _as_it_stands(self, info: RunInfo) -> RunInfo:
+        """A run that never ended has crashed if the process that recorded it is provably gone."""
+        if info.status != "running" or info.head_seq < 0:
+            return info
+        try:
+            first = next(self.rows(info, until=0), None)
+            body = loads(first.body) if first is not None and first.body is not None else {}
+            return replace(info, status="crashed") if is_gone(body.get("process")) else info
+        except (AgentReplayError, ValueError, TypeError, AttributeError):
+            return info  # a damaged log: whoever reads it is told so
 
     def _known_runs(self) -> str:
         last = self._find_runs(last=True)
