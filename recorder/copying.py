@@ -74,7 +74,7 @@ class _Copier:
             return self._memo[key]
         if kind is list or kind is FrozenList:
             made: Any = []
-        elif (kind is dict or kind is FrozenDict) and all([id(type(name)) in _ATOMS for name in value]):
+        elif (kind is dict or kind is FrozenDict) and all(id(type(name)) in _ATOMS for name in value):
             made = {}
         else:
             return self._copied_by_its_type(value)

@@ -6,6 +6,9 @@ a generator, a cycle) becomes an *opaque* description, and the value counts as l
 
 The work is a list of slots still to fill, not a recursion, so depth costs no stack. JSON parsers do stop at some
 depth: what is deeper than `MAX_DEPTH` goes into a tag "deep" as a list of parts that refer to each other by index.
+
+An object that occurs in several places is written in each. Where objects share so much that this would multiply
+(`sharing`), it is written where it is first met, and mostly opaque in the other places.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from .builtin_types import WRITERS, Slots, put
 from .introspection import class_name, describe
-from .plain import FROZEN, MAX_DEPTH, MAX_REPEATS, PLAIN, Stored, dumps, dumps_frozen, loads, look, plain_copy
+from .plain import FROZEN, MAX_DEPTH, PLAIN, Stored, dumps, dumps_frozen, loads, look, plain_copy
+from .sharing import multiplies
 from .structured_types import write_object, writer_for
 from .type_registry import TypeRegistry, default_types
 from .verbatim import LOSSY_KEY, InStoredForm, Opaque, lossy_in
@@ -24,6 +28,9 @@ _LEVELS_OF_A_TAG: Final = 4
 
 _DEPTH_OF_COPIES: Final = 12
 """Down to here a container is asked whether it is plain, and copied in one go: once per level above what is not."""
+
+_REPEATS_OF_A_KNOT: Final = 1_000
+"""Objects that are written again where writing each again would multiply."""
 
 _WITHOUT_INNER: Final = frozenset(map(id, (str, int, float, bool, type(None), complex, bytes, bytearray)))
 
@@ -74,8 +81,10 @@ class _Encoder:
         # Values are kept, not only their ids: an id names an object only while it lives.
         self._met: dict[int, Any] = {}
         self._repeats = 0
+        self._is_knot = False
 
     def encode(self, root: Any) -> tuple[Stored, bool]:
+        self._is_knot = multiplies(root, self._types)
         out: list[Any] = [None]
         # (value, container, place in it, depth of the value, parts of the "deep" tag that it is in).
         # A container of None: all within the value is written, and the place holds its stored form.
@@ -94,7 +103,7 @@ class _Encoder:
                     where[place] = {"$type": "part", "index": len(parts)}
                 where, place, depth = parts, len(parts), 1
                 parts.append(None)
-            if 1 < depth <= _DEPTH_OF_COPIES:
+            if 1 < depth <= _DEPTH_OF_COPIES and not self._is_knot:
                 copied = plain_copy(value)
                 if copied is not None:
                     where[place] = copied
@@ -113,16 +122,16 @@ class _Encoder:
     def _write(self, value: Any, slots: Slots) -> Stored:
         if id(value) in self._within:
             return self._give_up(value, "<contains itself>")
-        if id(value) in self._met:
+        if self._is_knot and id(value) in self._met:
             self._repeats += 1
-            if self._repeats > MAX_REPEATS:
+            if self._repeats > _REPEATS_OF_A_KNOT:
                 return self._give_up(value, "<occurs too often to be written each time>")
         try:
             stored = self._write_by_type(value, slots)
         except Exception:  # whatever a hostile or half-made object makes of being read
             slots.clear()
             return self._give_up(value)
-        if slots:
+        if self._is_knot and id(type(value)) not in _WITHOUT_INNER:
             self._met[id(value)] = value
         if type(stored) is dict and "$type" in stored and LOSSY_KEY in stored:
             self._lossy = True

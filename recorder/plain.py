@@ -27,12 +27,15 @@ MAX_DEPTH: Final = 100
 """Containers within containers, in one piece. Writers stop at 254; what is deeper is stored in pieces."""
 
 QUICK_DEPTH: Final = 20
-"""Down to here a look may simply recurse: too shallow for shared containers to multiply into an endless walk."""
+"""Down to here a look may simply recurse."""
+
+QUICK_ITEMS: Final = 500_000
+"""After so many items a look no longer walks as if nothing were shared: shared containers multiply."""
 
 _SHALLOW: Final = 8
 
-MAX_REPEATS: Final = 1_000_000
-"""How often containers that occur more than once may be written again."""
+MAX_REPEATS: Final = 200_000
+"""Items and containers that may be written again, where containers occur more than once."""
 
 NOT_PLAIN: Final = 0
 PLAIN: Final = 1
@@ -69,7 +72,7 @@ def look(value: Any) -> int:
     """Say whether `value` is PLAIN, FROZEN (plain but for frozen containers) or NOT_PLAIN."""
     kind = type(value)
     if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-        found = _look_into(value, 1)
+        found = _look_into(value, 1, [QUICK_ITEMS])
         return _look_carefully(value) if found == _TOO_DEEP else found
     return PLAIN if _is_plain_scalar(value) else NOT_PLAIN
 
@@ -80,7 +83,7 @@ def plain_copy(value: Any) -> Stored | None:
     if not (kind is dict or kind is list or kind is FrozenDict or kind is FrozenList):
         return None
     try:
-        found = _look_into(value, QUICK_DEPTH - _SHALLOW)
+        found = _look_into(value, QUICK_DEPTH - _SHALLOW, [QUICK_ITEMS])
         if found == PLAIN:
             return loads(dumps(value))
         if found == FROZEN:
@@ -140,9 +143,14 @@ def _is_plain_scalar(value: Any) -> bool:
     return kind is str or value is None or value is True or value is False
 
 
-def _look_into(container: Any, depth: int) -> int:
-    """Look at a container and what is in it. `value - value` is 0.0 for finite floats only."""
-    if depth > QUICK_DEPTH:
+def _look_into(container: Any, depth: int, left: list[int]) -> int:
+    """Look at a container and what is in it. `value - value` is 0.0 for finite floats only.
+
+    Args:
+        left: one number, the items that may still be looked at.
+    """
+    left[0] -= len(container)
+    if depth > QUICK_DEPTH or left[0] < 0:
         return _TOO_DEEP
     kind = type(container)
     found = PLAIN
@@ -156,7 +164,7 @@ def _look_into(container: Any, depth: int) -> int:
             if kind is str or value is None or value is True or value is False:
                 continue
             if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-                inner = _look_into(value, depth + 1)
+                inner = _look_into(value, depth + 1, left)
                 if inner != PLAIN:
                     if inner != FROZEN:
                         return inner
@@ -174,7 +182,7 @@ def _look_into(container: Any, depth: int) -> int:
         if kind is str or value is None or value is True or value is False:
             continue
         if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-            inner = _look_into(value, depth + 1)
+            inner = _look_into(value, depth + 1, left)
             if inner != PLAIN:
                 if inner != FROZEN:
                     return inner
@@ -188,33 +196,41 @@ def _look_into(container: Any, depth: int) -> int:
 
 
 def _look_carefully(root: Any) -> int:
-    """Look at a deep tree: without recursion, each container once, and never round a cycle."""
+    """Look at a deep or large tree: without recursion, each container once, and never round a cycle."""
     found = PLAIN
-    measured: dict[int, tuple[int, int]] = {}  # id → its height, and the containers it is when written out
-    within: set[int] = set()
+    measured: dict[int, tuple[int, int]] = {}  # id → its height, and the items it is when written out
+    within: dict[int, list[Any]] = {}  # id → the containers directly within it, of those that are being looked at
+    distinct = 0
     todo = [root]
     while todo:
         node = todo[-1]
-        if id(node) in measured:
+        name = id(node)
+        if name in measured:
             todo.pop()
             continue
-        inner = _containers_in(node)
+        inner = within.pop(name, None)
         if inner is None:
-            return NOT_PLAIN
-        if id(node) not in within:
-            within.add(id(node))
-            if any(id(child) in within for child in inner):
+            inner = _containers_in(node)
+            if inner is None:
                 return NOT_PLAIN
-            todo.extend(inner)
-            continue
-        height = 1 + max((measured[id(child)][0] for child in inner), default=0)
-        size = 1 + sum(measured[id(child)][1] for child in inner)
-        if height > MAX_DEPTH or size > len(measured) + MAX_REPEATS:
+            distinct += 1 + len(node)
+            if type(node) is FrozenDict or type(node) is FrozenList:
+                found = FROZEN
+            if inner:
+                within[name] = inner
+                for child in inner:
+                    if id(child) in within:
+                        return NOT_PLAIN
+                todo.extend(inner)
+                continue
+        height, size = 1, 1 + len(node)
+        for child in inner:
+            its_height, its_size = measured[id(child)]
+            height = max(height, its_height + 1)
+            size += its_size
+        if height > MAX_DEPTH or size > distinct + MAX_REPEATS:
             return NOT_PLAIN
-        if type(node) is FrozenDict or type(node) is FrozenList:
-            found = FROZEN
-        measured[id(node)] = height, size
-        within.discard(id(node))
+        measured[name] = height, size
         todo.pop()
     return found
 
@@ -223,12 +239,17 @@ def _containers_in(node: Any) -> list[Any] | None:
     """Return the containers directly within one, or None when something in it is not plain."""
     values: Any = node
     if type(node) is dict or type(node) is FrozenDict:
-        if any(type(key) is not str for key in node) or "$type" in node:
+        for key in node:
+            if type(key) is not str:
+                return None
+        if "$type" in node:
             return None
         values = node.values()
     inner = []
     for value in values:
         kind = type(value)
+        if kind is str or value is None or value is True or value is False:
+            continue
         if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
             inner.append(value)
         elif not _is_plain_scalar(value):

@@ -348,9 +348,8 @@ def test_shallow_parts_of_a_deep_value_stay_plain() -> None:
     assert inner["$type"] == "deep"
 
 
-def test_values_that_multiply_when_written_out_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_multiply_when_written_out_are_cut() -> None:
     """Sixty lists that each hold the next twice would be 2**60 lists in JSON: the value is cut, and says so."""
-    monkeypatch.setattr("agentreplay.recorder.encoding.MAX_REPEATS", 1000)
     tree: Any = []
     for _ in range(60):
         tree = [tree, tree, (1,)]
