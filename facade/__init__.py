@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from .recorder.payload import ChangeResult as ChangeResult
     from .recorder.payload import apply_change as apply_change
     from .recorder.recording import record as record
+    from .recorder.redaction import RedactionRules as RedactionRules
+    from .recorder.redaction import SecretPattern as SecretPattern
     from .recorder.values import register_type as register_type
     from .replay.diff import Change as Change
     from .replay.diff import diff_states as diff_states
@@ -66,9 +68,11 @@ _HOME = {
     "PayloadChangeRequest": "recorder.decisions",
     "PayloadFrozen": "recorder.errors",
     "RecordingFailed": "recorder.errors",
+    "RedactionRules": "recorder.redaction",
     "RoundLimitReached": "recorder.errors",
     "RunNotFound": "recorder.errors",
     "RunState": "replay.state",
+    "SecretPattern": "recorder.redaction",
     "Signal": "recorder.context",
     "StoreError": "recorder.errors",
     "UnknownVersion": "recorder.errors",
@@ -110,9 +114,11 @@ __all__ = [
     "PayloadChangeRequest",
     "PayloadFrozen",
     "RecordingFailed",
+    "RedactionRules",
     "RoundLimitReached",
     "RunNotFound",
     "RunState",
+    "SecretPattern",
     "Signal",
     "StoreError",
     "UnknownVersion",

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from .errors import StoreError
+from .errors import StoreError, UsageError
 from .memory_store import MemoryStore
+from .redaction import RedactionRules
 from .store import EventStore
 
 FOLDER: Final = ".agentreplay"
@@ -84,7 +85,9 @@ def resolve_store(store: EventStore | str | os.PathLike[str] | None) -> EventSto
     return store if isinstance(store, EventStore) else open_store(store)
 
 
-def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True) -> EventStore:
+def open_store(
+    url: str | os.PathLike[str] | None = None, *, create: bool = True, redaction: RedactionRules | None = None
+) -> EventStore:
     """Open a store, or take the one that this process has open already.
 
     Args:
@@ -92,23 +95,32 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
             in memory). By default `AGENTREPLAY_STORE`, else the nearest `.agentreplay/store.db` upwards from here, else
             one created here.
         create: make the store if it is not there; a reader says False.
+        redaction: what is a secret beyond the built-in rules, in all that this process writes to the store; each run
+            says in its `run.started` by which rules it was recorded. By default the built-in rules, or those that the
+            store was opened with in this process.
 
     Raises:
         StoreError: it cannot be opened, or is not there and may not be created.
+        UsageError: this process has it open with other rules.
     """
     found = find_store(url)
     if found == MEMORY:
-        return MemoryStore()
+        return MemoryStore(redaction)
     path = _path_of(found)
     with _lock:
         store, file = _opened.get(found, (None, None))
         if store is not None and not getattr(store, "closed", False) and file == _identity(path):
+            if redaction is not None and redaction != store.rules:
+                raise UsageError(
+                    f"the store {store.name} is open in this process with other redaction rules; "
+                    "open it with yours before anything else does, or close it first"
+                )
             return store
         if path is not None:
             _prepare_folder(path, create)
         from .sql_store import SqlStore  # SQLAlchemy takes a while to import; a store in memory does without
 
-        store = SqlStore(found, create=create)
+        store = SqlStore(found, redaction, create=create)
         _opened[found] = store, _identity(path)
         return store
 

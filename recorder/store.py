@@ -183,6 +183,11 @@ class EventStore(ABC):
     # -- writing ------------------------------------------------------------------------------------
 
     @property
+    def rules(self) -> RedactionRules:
+        """What this process redacts in the store, beyond the built-in rules."""
+        return self._rules
+
+    @property
     def redactor(self) -> Redactor:
         """Redacts with this store's key, so that a secret has one token in all its runs."""
         if self._redactor is None:

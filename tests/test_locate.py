@@ -122,6 +122,34 @@ def test_a_store_is_opened_once(here: Path) -> None:
     assert open_store("memory:") is not open_store("memory:")
 
 
+def test_a_store_is_opened_with_rules_of_your_own(here: Path) -> None:
+    """What they call a secret is one in all that is recorded there, and the run says by which rules."""
+    rules = ar.RedactionRules(keys=("iban",), patterns=(ar.SecretPattern("badge", r"BDG-[0-9]{6}", ("BDG-",)),))
+    store = ar.open_store(redaction=rules)
+    assert ar.open_store() is store
+    assert ar.open_store(redaction=ar.RedactionRules(keys=["iban"], patterns=rules.patterns)) is store
+
+    with ar.record("refund", payload={"iban": "DE02 1203"}) as run, run.round() as r:
+        r.change(new={"note": "badge BDG-123456"})
+
+    recorded = [event.data for event in store.events("run1")]
+    assert recorded[0].redaction["own_names"] == ["iban"]
+    payload = ar.state_at("run1", -1).payload
+    assert payload["iban"].startswith("[redacted:iban:")
+    assert payload["note"].startswith("badge [redacted:badge:")
+
+
+def test_a_store_is_not_given_other_rules_while_it_is_open(here: Path) -> None:
+    """Neither rule is dropped in silence."""
+    store = ar.open_store()
+    with pytest.raises(ar.UsageError, match="open in this process with other redaction rules"):
+        ar.open_store(redaction=ar.RedactionRules.off())
+    store.close()
+    again = ar.open_store(redaction=ar.RedactionRules.off())
+    assert not again.rules.enabled
+    assert not ar.open_store("memory:", redaction=ar.RedactionRules.off()).rules.enabled
+
+
 def test_the_store_is_looked_up_at_each_call(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that changes its folder or its environment records where it says now."""
     urls = []
