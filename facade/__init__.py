@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .importing import import_file as import_file
     from .recorder.agent_result import AgentResult as AgentResult
     from .recorder.context import Context as Context
     from .recorder.context import Signal as Signal
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from .recorder.errors import UsageError as UsageError
     from .recorder.errors import VersionConflict as VersionConflict
     from .recorder.exporting import export_run as export_run
-    from .recorder.importers import import_file as import_file
     from .recorder.locate import open_store as open_store
     from .recorder.loop import agent as agent
     from .recorder.payload import ChangeResult as ChangeResult
@@ -85,7 +85,7 @@ _HOME = {
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
     "export_run": "recorder.exporting",
-    "import_file": "recorder.importers",
+    "import_file": "importing",
     "model": "recorder.decorators",
     "open_store": "recorder.locate",
     "record": "recorder.recording",
