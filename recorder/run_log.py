@@ -5,6 +5,9 @@ does it, and keeps doing it for the rest of the run. Coroutines await the commit
 loop (such as `context.change`) only hands its event over, in order, and the next call awaits it. The events of a call
 are waited for in any case: `*.called` must be committed before the effect runs.
 
+Where the stack is nearly used up, an append could break off anywhere in the store's code. It is made in a thread then,
+which has a stack of its own; without the room for that, the end of a call waits for the next append.
+
 A store that fails ends the recording. By policy the agent is stopped then (`RecordingStopped`, which becomes the one
 `RecordingFailed` of the run), or goes on unrecorded, with one warning.
 """
@@ -16,9 +19,11 @@ import os
 import threading
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from time import time_ns
 from typing import Final, Literal, TypeAlias
@@ -29,9 +34,10 @@ from .events import EVENT_OF_KIND, Data
 from .reentry import appending
 from .scope import Scope
 from .signals import RecordingStopped
+from .stack import FRAMES_OF_A_THREAD, FRAMES_OF_AN_APPEND, has_room
 from .store import FIRST, EventStore, RunInfo, Summary
 from .upcasters import version_of
-from .writer import BackgroundWriter, on_event_loop, until_done
+from .writer import BackgroundWriter, in_thread, on_event_loop, until_done
 
 StorePolicy: TypeAlias = Literal["raise", "warn"]
 """What a failing store means for the agent: one clear error, or a warning and an unrecorded rest of the run."""
@@ -43,6 +49,11 @@ BACKLOG: Final = 1_000
 """Events that may wait to be written before those who hand them over wait too."""
 
 logger = logging.getLogger("agentreplay")
+
+_MAY_WAIT: Final = frozenset(
+    ("tool.returned", "tool.failed", "model.returned", "model.failed", "call.cancelled", "report")
+)
+"""Events that say what has happened, and that nothing depends on; the others are asked for, or the effect waits."""
 
 _LAST: Final = ("run.finished", "run.suspended")
 _NOTHING: Final = Summary()
@@ -79,6 +90,7 @@ class RunLog:
         self._seq = FIRST
         self._writer: BackgroundWriter | None = None
         self._last: Future[None] | None = None
+        self._waiting: deque[Callable[[], object]] = deque()
         _logs.add(self)
 
     @property
@@ -108,6 +120,7 @@ class RunLog:
 
         Raises:
             RecordingStopped: the store failed now or before, and the policy is to raise.
+            RecursionError: there is too little stack left, and it is no event that may wait. Nothing happened.
         """
         future = self.post(kind, data, round=round, scope=scope)
         if future is not None and (wait or not on_event_loop() or self._is_behind()):
@@ -131,21 +144,52 @@ class RunLog:
         """Append an event without waiting for a background writer. Returns what to wait for, if there is anything."""
         if appending.put_off(partial(self.post, kind, data, round=round, scope=scope)):
             return None
+        if has_room(FRAMES_OF_AN_APPEND) or self._is_locked_here():
+            return self._post(kind, data, round, scope)
+        if has_room(FRAMES_OF_A_THREAD):
+            post = partial(self._post_at_once, kind, data, round, scope)
+            in_thread(partial(copy_context().run, post), "agentreplay-append").result()
+        elif kind in _MAY_WAIT:
+            # Not in the lock: a deque is safe, and this thread's events keep their order.
+            self._waiting.append(partial(self._make_and_append, kind, data, round, scope))
+        else:
+            raise RecursionError(f"too little stack left to record {kind}")
+        return None
+
+    def _post(self, kind: str, data: Making, round: int | None, scope: Scope | None) -> Future[None] | None:
         try:
             with self.lock:
-                made = data if isinstance(data, Data) else data()
-                if made is None or not self.recording:
-                    return None
-                if self.failure is not None:
-                    raise RecordingStopped(self.failure)
-                try:
-                    with appending:
-                        return self._append(kind, made, self.round if round is None else round, scope)
-                except Exception as error:
-                    self._fail(error, kind)
-                    return None
+                self._append_waiting()
+                return self._make_and_append(kind, data, round, scope)
         finally:
             appending.catch_up()
+
+    def _append_waiting(self) -> None:
+        while self._waiting:
+            self._waiting.popleft()()
+
+    def _make_and_append(self, kind: str, data: Making, round: int | None, scope: Scope | None) -> Future[None] | None:
+        made = data if isinstance(data, Data) else data()
+        if made is None or not self.recording:
+            return None
+        if self.failure is not None:
+            raise RecordingStopped(self.failure)
+        try:
+            with appending:
+                return self._append(kind, made, self.round if round is None else round, scope)
+        except Exception as error:
+            self._fail(error, kind)
+            return None
+
+    def _post_at_once(self, kind: str, data: Making, round: int | None, scope: Scope | None) -> None:
+        future = self._post(kind, data, round, scope)
+        if future is not None:
+            self._settle(future)
+
+    def _is_locked_here(self) -> bool:
+        """Whether this thread is between two events already, where no other thread could append for it."""
+        owned: bool = self.lock._is_owned()  # type: ignore[attr-defined]  # what threading.Condition asks, too
+        return owned
 
     def _append(self, kind: str, data: Data, round: int, scope: Scope | None) -> Future[None] | None:
         time = time_ns() // 1_000
@@ -236,6 +280,8 @@ class RunLog:
 
     def _stopped_writer(self) -> BackgroundWriter | None:
         with self.lock:
+            if not self.ended:
+                self._append_waiting()
             self.ended = True
             writer, self._writer = self._writer, None
         if writer is not None:
