@@ -16,10 +16,16 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.table import Table
 
-from . import append, startup
+from . import append, differences, seeking, startup, storage
 from .measuring import Row
 
-GROUPS: tuple[Callable[[], Iterable[Row]], ...] = (append.rows, startup.rows)
+GROUPS: tuple[Callable[[], Iterable[Row]], ...] = (
+    append.rows,
+    startup.rows,
+    storage.rows,
+    differences.rows,
+    seeking.rows,
+)
 
 
 STUB = "int fsync(int file) { return 0; } int fdatasync(int file) { return 0; }"
@@ -53,7 +59,7 @@ def main() -> int:
     table = Table("gate", "what", "measured", "ratio", "goal", "")
     for row in rows:
         verdict = "[green]ok[/]" if row.passed else "[red]missed[/]"
-        table.add_row(row.gate, row.what, row.measured, f"{row.ratio:.2f}x", f"≤ {row.goal}x", verdict)
+        table.add_row(row.gate, row.what, row.measured, f"{row.ratio:.2f}x", f"≤ {row.goal:g}x", verdict)
     Console(width=100).print(table)
     return 0 if all(row.passed for row in rows) else 1
 
