@@ -39,9 +39,13 @@ from .payload import LATEST
 from .run_log import Making, RunLog, StorePolicy
 from .scope import Scope, current
 from .signals import RecordingStopped
+from .stack import FRAMES_OF_A_RUN, has_room
 from .store import EventStore, RunInfo, new_uid
 
 logger = logging.getLogger("agentreplay")
+
+FRAMES_OF_A_TRACEBACK: Final = 100
+"""Of a longer traceback the last ones are kept: an endless recursion through calls has as many long ones."""
 
 UNDECIDED: Final = "Undecided"
 """The step word of a round that ended without a decision."""
@@ -91,6 +95,8 @@ class RunRecorder:
         if on_store_error not in ("raise", "warn"):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
         given = _text_keys(params or {}, "params")
+        if not has_room(FRAMES_OF_A_RUN):  # or the run might begin, and never end
+            raise RecursionError(f"too little stack left to record a run of {agent}")
         self.agent = clean(agent)
         self.applier = applier
         self.applier_options = dict(applier_options or {})
@@ -463,7 +469,7 @@ def _text_keys(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
 def error_info(error: BaseException) -> ErrorInfo:
     """An exception as an event holds it. A traceback that cannot be formatted is left out."""
     try:
-        text = clean("".join(traceback.format_exception(error)))
+        text = clean("".join(traceback.format_exception(error, limit=-FRAMES_OF_A_TRACEBACK)))
     except Exception:  # the traceback module runs code of the exception's
         text = None
     name = class_name(type(error)).replace(":", ".", 1)

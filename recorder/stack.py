@@ -8,6 +8,9 @@ from typing import Final
 FRAMES_OF_AN_APPEND: Final = 250
 """More than encoding an event and storing it takes."""
 
+FRAMES_OF_A_RUN: Final = 350
+"""More than beginning a run takes."""
+
 FRAMES_OF_A_THREAD: Final = 50
 """More than starting a thread and waiting for it takes."""
 
