@@ -129,17 +129,17 @@ class Context:
         replace: Any = None,
         remove: Any = None,
         patch: Any = None,
-        merge: Any = None,
+        merge: Any = ...,
         payload: Any = ...,
         reason: str | None = None,
     ) -> Any:
         """Change the payload, and record what was asked and what came of it.
 
-        Give one form: `new`, `update`, `replace` and `remove` together are a change request by MemberJunction's rules;
-        `patch` is a JSON Patch (RFC 6902), `merge` a merge patch (RFC 7396), `payload` the whole new payload, recorded
-        as its difference; `request` is what a model asked for: a `PayloadChangeRequest`, or a request in the form that
-        the run's applier takes. What a MemberJunction request asks for and the payload does not have afterwards is
-        warned of, in the record and through `logging`.
+        Give one form (None is no form, but a value for `merge` and `payload`): `new`, `update`, `replace` and `remove`
+        together are a change request by MemberJunction's rules; `patch` is a JSON Patch (RFC 6902), `merge` a merge
+        patch (RFC 7396), `payload` the whole new payload, recorded as its difference; `request` is what a model asked
+        for: a `PayloadChangeRequest`, or a request in the form that the run's applier takes. What a MemberJunction
+        request asks for and the payload does not have afterwards is warned of, in the record and through `logging`.
 
         Args:
             reason: why, for whoever reads the run later.
@@ -148,11 +148,12 @@ class Context:
             The new payload, read only.
 
         Raises:
-            UsageError: no form, or more than one.
+            UsageError: no form, or more than one; or a part of the change request is no dict, nor a list for a payload
+                that is a list.
             ChangeRefused: the change cannot be applied; the payload stays as it is.
         """
         sections = not (new is None and update is None and replace is None and remove is None)
-        forms = [sections, request is not None, patch is not None, merge is not None, payload is not ...]
+        forms = [sections, request is not None, patch is not None, merge is not ..., payload is not ...]
         if sum(forms) != 1:
             raise UsageError(
                 "change() takes one form: new=/update=/replace=/remove= (together), or patch=, or merge=, or payload=, "
@@ -161,12 +162,13 @@ class Context:
         recorder = self._recorder
         if patch is not None:
             recorder.change(patch, applier="json-patch", reason=reason)
-        elif merge is not None:
+        elif merge is not ...:
             recorder.change(merge, applier="merge-patch", reason=reason)
         elif payload is not ...:
             recorder.change_whole(lambda _: payload, options=recorder.applier_options, reason=reason)
         elif sections:
-            recorder.change(build_request(new, update, replace, remove), applier="memberjunction", reason=reason)
+            asked = build_request(new, update, replace, remove, payload=self.payload)
+            recorder.change(asked, applier="memberjunction", reason=reason)
         elif isinstance(request, PayloadChangeRequest):
             recorder.change(request.document(), applier="memberjunction", reason=reason)
         else:

@@ -1,18 +1,20 @@
-"""A tree of a user's values as the payload core wants it: plain JSON, with one `Leaf` for each value that is none.
+"""A tree of a user's values as the payload core wants it: dicts, lists, and a `Leaf` for each value that JSON lacks.
 
-The core takes anything but dicts and lists for a leaf and compares leaves with `==`. The user's own values are not fit
-for that: `Decimal("1.0") == Decimal("1.00")`, `True == 1` in a set, and an array's `==` raises. A `Leaf` compares by
-what is stored, which is exact and runs no code of the user's.
+Every dict of the user's is a dict in it, also one whose stored form is a tag because of its keys. The core takes
+anything but dicts and lists for a leaf and compares leaves with `==`. The user's own values are not fit for that:
+`Decimal("1.0") == Decimal("1.00")`, `True == 1` in a set, and an array's `==` raises. A `Leaf` compares by what is
+stored, which is exact and runs no code of the user's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from .copying import copy_value
 from .hashes import SubtreeCache, comparison_hash, same
 from .introspection import describe
+from .payload.trees import is_object, is_stored_as_object
 from .values import encode, encode_bytes, has_tags, loads, lossy_in
 
 _FIXED: Final = frozenset(
@@ -77,10 +79,15 @@ def take(value: Any) -> Taken:
 
 
 def _with_leaves(live: Any, stored: Any) -> Any:
-    """Put leaves where a stored tree has tags; `live` is what it was encoded from."""
+    """Put leaves where a stored tree has tags, but for those of dicts; `live` is what it was encoded from."""
     if type(stored) is dict:
         if "$type" in stored:
-            return Leaf(live, stored)
+            if stored["$type"] != "dict" or not is_object(live):
+                return Leaf(live, stored)
+            return {
+                key: _with_leaves(value, item)
+                for (key, value), (_, item) in zip(live.items(), stored["items"], strict=True)
+            }
         return {key: _with_leaves(live[key], item) for key, item in stored.items()}
     if type(stored) is list:
         return [_with_leaves(*pair) for pair in zip(live, stored, strict=True)]
@@ -94,10 +101,15 @@ class LeafMap:
 
     Args:
         of_leaf: what to put in a leaf's place.
+        of_dict: what to put in the place of a dict whose stored form is no object, given its keys and its values as
+            they are mapped; by default a dict of them.
     """
 
-    def __init__(self, of_leaf: Callable[[Leaf], Any]) -> None:
+    def __init__(
+        self, of_leaf: Callable[[Leaf], Any], of_dict: Callable[[Iterable[Any], list[Any]], Any] | None = None
+    ) -> None:
         self._of_leaf = of_leaf
+        self._of_dict = of_dict
         self._known = SubtreeCache()
 
     def __call__(self, tree: Any) -> Any:
@@ -117,20 +129,41 @@ class LeafMap:
         if known is None:
             before = list(node.values()) if kind is dict else node
             after = [self._mapped(item) for item in before]
-            if all(a is b for a, b in zip(before, after, strict=True)):
+            if self._of_dict is not None and kind is dict and not is_stored_as_object(node):
+                known = self._of_dict(node, after)
+            elif all(a is b for a, b in zip(before, after, strict=True)):
                 known = node
             else:
                 known = dict(zip(node, after, strict=True)) if kind is dict else after
             self._known.put(node, known)
         return known
 
-    def leaves(self, node: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
-        """The leaves of the version that was mapped last, with their paths."""
-        if type(node) is Leaf:
+    def leaves(self, node: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+        """What is no JSON in the version that was mapped last, leaves and dicts, with the paths."""
+        if type(node) is Leaf or (type(node) is dict and not is_stored_as_object(node)):
             yield path, node
         elif (type(node) is dict or type(node) is list) and self._known.get(node) is not node:
             for key, item in node.items() if type(node) is dict else enumerate(node):
                 yield from self.leaves(item, (*path, key))
+
+
+def stored_map() -> LeafMap:
+    """Maps such trees to their stored form."""
+    return LeafMap(stored_of, stored_of_dict)
+
+
+def renewed(node: Any) -> Any:
+    """Such a tree with what was changed in place as it is now, or None when nothing was."""
+    if type(node) is Leaf:
+        return node.renewed()
+    if type(node) is not dict and type(node) is not list:
+        return None
+    values = list(node.values()) if type(node) is dict else node
+    found = list(map(renewed, values))
+    if all(new is None for new in found):
+        return None
+    now = [old if new is None else new for old, new in zip(values, found, strict=True)]
+    return dict(zip(node, now, strict=True)) if type(node) is dict else now
 
 
 def live_tree(tree: Any) -> Any:
@@ -141,6 +174,11 @@ def live_tree(tree: Any) -> Any:
 def stored_of(leaf: Leaf) -> Any:
     """The stored form of a leaf."""
     return leaf.stored
+
+
+def stored_of_dict(keys: Iterable[Any], values: list[Any]) -> Any:
+    """The tag of a dict that is no JSON object, given its keys and its values in stored form."""
+    return {"$type": "dict", "items": [[encode(key).stored, item] for key, item in zip(keys, values, strict=True)]}
 
 
 def live_of(leaf: Leaf) -> Any:

@@ -4,8 +4,9 @@ There are two trees. The *work* tree holds the agent's values (`leaves`). The *s
 fold: the same requests, encoded and redacted, applied to the encoded and redacted start. While everything is plain and
 nothing is secret they are one tree, and a change costs its path. Where they are two, every change is applied to both
 and the outcomes are compared; a difference (a `test` on a secret, a merge that a redacted text decides otherwise)
-becomes an explicit correction in the event. So "the state equals what the agent saw" holds by construction, modulo
-redaction.
+becomes an explicit correction in the event. So does what a change does inside a dict whose stored form is a tag because
+of its keys: it is a dict like any other for the agent, and one value for a reader of the log. So "the state equals what
+the agent saw" holds by construction, modulo redaction.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any, Final
 from .errors import AgentReplayError, ChangeRefused
 from .frozen import Freezer
 from .hashes import SubtreeCache, comparison_hash, same
-from .leaves import LeafMap, live_of, live_tree, stored_of, take
-from .payload import ChangeResult, apply_change, difference, missing_leaves
-from .payload.trees import pointer
+from .leaves import LeafMap, live_of, live_tree, renewed, stored_map, take
+from .payload import LIVE_AS_STORED, STORED, ChangeResult, apply_change, difference, missing_leaves
+from .payload.trees import TAG, pointer
 from .redaction import Redactor
 from .values import already_stored, dumps, encode
 
@@ -62,7 +63,7 @@ class LivePayload:
     def __init__(self, start: Any, redactor: Redactor) -> None:
         self._redactor = redactor
         self._hashes = SubtreeCache()
-        self._stored = LeafMap(stored_of)
+        self._stored = stored_map()
         self._lives = LeafMap(live_of)
         self._freezer = Freezer()
         self._work, stored = take(start)
@@ -108,13 +109,13 @@ class LivePayload:
             return self._apply(*take(request), applier, options)
 
     def become(self, payload: Any, options: Mapping[str, Any]) -> RecordedChange:
-        """Become another payload; the request is the JSON Patch that says the difference.
+        """Become another payload; the request is the JSON Patch that says the difference, also to a reader of the log.
 
         Raises:
             ChangeRefused: it is nested too deeply; nothing changed.
         """
         with _refusing_depth():
-            return self._apply_patch(difference(self._work, take(payload).tree), options)
+            return self._apply_patch(difference(self._work, take(payload).tree, trees=LIVE_AS_STORED), options)
 
     def changed_in_place(self) -> RecordedChange | None:
         """Find what the agent changed without asking: objects in the payload that it mutated.
@@ -123,12 +124,12 @@ class LivePayload:
         """
         if self.plain or self._stored(self._work) is self._work:
             return None
-        renewed = [(path, leaf.renewed()) for path, leaf in self._stored.leaves(self._work)]
-        patch = [{"op": "replace", "path": pointer(path), "value": leaf} for path, leaf in renewed if leaf is not None]
+        found = [(path, renewed(leaf)) for path, leaf in self._stored.leaves(self._work)]
+        patch = [{"op": "replace", "path": pointer(path), "value": leaf} for path, leaf in found if leaf is not None]
         return self._apply_patch(patch, {}) if patch else None
 
     def _apply_patch(self, patch: list[dict[str, Any]], options: Mapping[str, Any]) -> RecordedChange:
-        return self._apply(patch, LeafMap(stored_of)(patch), "json-patch", options)
+        return self._apply(patch, stored_map()(patch), "json-patch", options)
 
     def _apply(self, request: Any, stored: Any, applier: str, options: Mapping[str, Any]) -> RecordedChange:
         """Apply a request, which is given as a work tree and in stored form, to both trees."""
@@ -137,24 +138,23 @@ class LivePayload:
         stored = self._redacted(stored, request)
         decisive = {name: options[name] for name in _DECISIVE if name in options} | {"analyze": False}
         refused = False
-        if self.plain and stored is request:
+        if self.plain and stored is request and not (applier == "json-patch" and _may_make_tags(request)):
             wanted, applied, blocked = outcome.result, outcome.applied_request, outcome.blocked_operations
             folded = wanted
         else:
             wanted = self._redacted(self._stored(outcome.result), outcome.result)
             try:
-                said = apply_change(self._shadow, stored, applier, **decisive)
+                said = apply_change(self._shadow, stored, applier, stored=True, **decisive)
                 applied, blocked, folded = said.applied_request, said.blocked_operations, said.result
             except AgentReplayError:  # a secret decided it; a reader then goes by the correction alone
                 refused, applied, blocked, folded = True, stored, [], self._shadow
         if applied is not stored:
-            folded = apply_change(self._shadow, applied, applier, **decisive).result
+            folded = apply_change(self._shadow, applied, applier, stored=True, **decisive).result
         correction: list[dict[str, Any]] | None = None
         if refused or not same(folded, wanted):
             correction = self._correction(folded, wanted)
-            shadow = apply_change(folded, correction, "json-patch").result
-        else:
-            shadow = wanted if wanted is outcome.result else folded
+            folded = apply_change(folded, correction, "json-patch", stored=True).result
+        shadow = wanted if wanted is outcome.result else folded
         lacking = missing_leaves(outcome.applied_request, outcome.result) if applier == "memberjunction" else []
         self._work, self._shadow = outcome.result, shadow
         self._hash = comparison_hash(shadow, self._hashes)
@@ -179,7 +179,7 @@ class LivePayload:
 
     def _correction(self, folded: Any, wanted: Any) -> list[dict[str, Any]]:
         """The patch from one redacted tree to another, such that redacting the patch changes nothing in it."""
-        patch = difference(folded, wanted)
+        patch = difference(folded, wanted, trees=STORED)
         redacted: object = self._redactor.redact(patch)
         if redacted is patch:
             return patch
@@ -193,6 +193,11 @@ def _refusing_depth() -> Iterator[None]:
         yield
     except RecursionError:
         raise ChangeRefused("payload or request is nested too deeply. Nothing was changed.") from None
+
+
+def _may_make_tags(patch: list[dict[str, Any]]) -> bool:
+    """Say whether a JSON Patch may give an object the key that marks a tag: the one way to it from plain values."""
+    return any(operation["path"].endswith(f"/{TAG}") for operation in patch)
 
 
 def _recorded(entry: dict[str, Any]) -> dict[str, Any]:

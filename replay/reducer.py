@@ -241,7 +241,7 @@ def _applied(state: RunState, event: Event) -> Any:
     options = {key: data.options[key] for key in _FOLDED_OPTIONS if key in data.options}
     try:
         if request is not None or data.correction is None:
-            payload = apply_change(payload, request, name, version=version, analyze=False, **options).result
+            payload = apply_change(payload, request, name, version=version, stored=True, **options).result
     except AgentReplayError as error:
         # A request in which a secret was redacted may not apply any more; then the correction says all that it did.
         if data.correction is None:
@@ -249,7 +249,7 @@ def _applied(state: RunState, event: Event) -> Any:
     if data.correction is None:
         return payload
     try:
-        return apply_change(payload, data.correction, "json-patch").result
+        return apply_change(payload, data.correction, "json-patch", stored=True).result
     except AgentReplayError as error:
         _refuse(state, event, f"the correction cannot be applied: {error}", "it was computed for this payload", error)
 

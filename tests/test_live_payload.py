@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pytest
 from agentreplay.recorder.errors import ChangeRefused, PayloadFrozen
 from agentreplay.recorder.hashes import comparison_hash
 from agentreplay.recorder.live_payload import LivePayload
+from agentreplay.recorder.payload import apply_change
 from agentreplay.recorder.redaction import Redactor
 from agentreplay.recorder.values import InStoredForm, encode
 from recorded import Hostile
@@ -87,7 +89,6 @@ def test_parts_of_a_view_given_back_keep_the_payload_plain() -> None:
         (Decimal("1.0"), Decimal("1.00")),
         ((1, 2), (True, 2)),
         (datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 13, tzinfo=timezone(timedelta(hours=1)))),
-        ({1: "a"}, {True: "a"}),
         (frozenset({1}), frozenset({1.0})),
     ],
 )
@@ -105,6 +106,88 @@ def test_values_that_are_equal_but_not_the_same_are_replaced(old: Any, new: Any,
         change = payload.change({"x": new}, "merge-patch", {})
     assert repr(payload.live["x"]) == repr(new)
     assert change.hash_after == comparison_hash(encode({"x": new}).stored) != change.hash_before
+
+
+def test_a_dict_whose_keys_are_equal_but_not_the_same_is_replaced() -> None:
+    """Where a dict is put and not merged, its keys come with their types; merged into, it keeps the keys it has."""
+    for change in (
+        lambda it: it.become({"x": {True: "a"}}, {}),
+        lambda it: it.change({"x": {True: "a"}}, "replace", {}),
+    ):
+        payload = live({"x": {1: "a"}})
+        assert change(payload).correction is None
+        assert repr(payload.live) == "{'x': {True: 'a'}}"
+    payload = live({"x": {1: "a"}})
+    assert mj(payload, updateElements={"x": {True: "b"}}).correction is not None
+    assert repr(payload.live) == "{'x': {1: 'b'}}"
+
+
+def fold(stored: Any, change: Any, applier: str) -> Any:
+    """What a reader of the log makes of a change."""
+    with suppress(ChangeRefused):
+        request = change.request if change.applied_request is None else change.applied_request
+        stored = apply_change(stored, encode(request).stored, applier, stored=True).result
+    correction = encode(change.correction or []).stored
+    return apply_change(stored, correction, "json-patch", stored=True).result
+
+
+@pytest.mark.parametrize(
+    ("old", "request_", "applier", "new"),
+    [
+        ({"b": 2}, {"updateElements": {"x": {"b": 3}}}, "memberjunction", {"b": 3}),
+        ({"b": 2}, {"newElements": {"x": {"c": 3}}}, "memberjunction", {"b": 2, "c": 3}),
+        ({"b": 2}, {"removeElements": {"x": {"b": "__DELETE__"}}}, "memberjunction", {}),
+        ({"b": 2}, {"x": {"b": None, "c": 3}}, "merge-patch", {"c": 3}),
+        ({"b": 2}, [{"op": "replace", "path": "/x/b", "value": (3,)}], "json-patch", {"b": (3,)}),
+        ({"b": Box([1])}, [{"op": "add", "path": "/x/c", "value": 1}], "json-patch", {"b": Box([1]), "c": 1}),
+    ],
+)
+@pytest.mark.parametrize("odd", [{"$type": "order"}, {"$type": "dict", "items": [[1, 2]]}, {1: "a"}, {None: (1,)}])
+def test_a_change_inside_a_dict_that_is_stored_as_a_tag(
+    odd: Any, old: Any, request_: Any, applier: str, new: Any
+) -> None:
+    """The agent's dict is changed like any other; the record corrects that one value for the reader, and no other."""
+    beside = {"big": [1, {"y": (2,)}]}
+    payload = live({"x": {**odd, **old}, "beside": beside})
+    before = encode(payload.stored).stored
+    change = payload.change(request_, applier, {})
+    assert payload.live == {"x": {**odd, **new}, "beside": beside}
+    assert [(operation["op"], operation["path"]) for operation in change.correction] == [("replace", "/x")]
+    folded = fold(before, change, applier)
+    assert comparison_hash(folded) == payload.hash == comparison_hash(encode(payload.live).stored)
+
+
+def test_a_patch_that_makes_a_dict_into_one_that_is_stored_as_a_tag() -> None:
+    """From plain values too a path may name the key that marks a tag; taken away again, the payload is plain again."""
+    payload = live({"x": {"items": [1]}})
+    change = payload.change([{"op": "add", "path": "/x/$type", "value": "set"}], "json-patch", {})
+    assert payload.live == {"x": {"items": [1], "$type": "set"}}
+    value = {"$type": "dict", "items": [["items", [1]], ["$type", "set"]]}
+    assert encode(change.correction).stored == [{"op": "replace", "path": "/x", "value": value}]
+    assert payload.hash == comparison_hash({"x": value})
+    payload.change([{"op": "remove", "path": "/x/$type"}], "json-patch", {})
+    assert payload.live == {"x": {"items": [1]}}
+    assert payload.plain
+
+
+def test_a_whole_new_payload_is_recorded_so_that_a_reader_needs_no_correction() -> None:
+    """The difference goes as deep as a reader can follow: to the dict that is one value in the log."""
+    payload = live({"x": {"$type": "order", "b": 1}, "y": {1: {"a": 1}, "c": [1]}, "z": 1})
+    change = payload.become({"x": {"$type": "order", "b": 2}, "y": {1: {"a": 1}, "c": [2]}, "z": 2}, {})
+    assert [operation["path"] for operation in encode(change.request).stored] == ["/x", "/y", "/z"]
+    assert change.correction is None
+    assert payload.live == {"x": {"$type": "order", "b": 2}, "y": {1: {"a": 1}, "c": [2]}, "z": 2}
+
+
+def test_a_change_in_place_is_found_inside_any_dict() -> None:
+    """An object under a key without a path is recorded with the dict that it is in."""
+    payload = live({"m": {1: {"box": Box([1])}, "b": [Box([5])]}, "n": 1})
+    payload.view()["m"][1]["box"].items.append(2)
+    change = payload.changed_in_place()
+    assert [operation["path"] for operation in encode(change.request).stored] == ["/m"]
+    assert change.correction is None
+    assert payload.live["m"] == {1: {"box": Box([1, 2])}, "b": [Box([5])]}
+    assert payload.changed_in_place() is None
 
 
 def test_recorded_values_are_in_stored_form_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonpatch
 import pytest
 from agentreplay.recorder.frozen import FrozenDict, FrozenList
-from agentreplay.recorder.payload import apply_change, difference
+from agentreplay.recorder.payload import LIVE_AS_STORED, STORED, apply_change, difference
 from agentreplay.recorder.payload.trees import same
 
 
@@ -71,8 +71,31 @@ def test_a_tag_is_one_value() -> None:
     """Two tags that differ in a part are replaced, never patched inside."""
     old = {"w": {"$type": "datetime", "value": "2026-01-01"}}
     new = {"w": {"$type": "datetime", "value": "2026-01-02"}}
-    assert difference(old, new) == [{"op": "replace", "path": "/w", "value": new["w"]}]
-    assert difference(old, copy.deepcopy(old)) == []
+    assert difference(old, new, trees=STORED) == [{"op": "replace", "path": "/w", "value": new["w"]}]
+    assert difference(old, copy.deepcopy(old), trees=STORED) == []
+    assert difference(old, new) == [{"op": "replace", "path": "/w/value", "value": "2026-01-02"}]
+    assert difference(old, new, trees=LIVE_AS_STORED) == [{"op": "replace", "path": "/w", "value": new["w"]}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        ({1: "a", "b": {2: 1, "c": 1}}, {1: "a", "b": {2: 1, "c": 2}}, [{"op": "replace", "path": "/b/c", "value": 2}]),
+        (
+            {"x": {1: "a", "b": 2}},
+            {"x": {1: "z", "b": 2}},
+            [{"op": "replace", "path": "/x", "value": {1: "z", "b": 2}}],
+        ),
+        ({"x": {1: "a"}}, {"x": {True: "a"}}, [{"op": "replace", "path": "/x", "value": {True: "a"}}]),
+        ([{1: 0}, 5], [{1.0: 0}, 5], [{"op": "replace", "path": "/0", "value": {1.0: 0}}]),
+        ({None: [1]}, {None: [1]}, []),
+    ],
+)
+def test_a_dict_that_differs_at_a_key_without_a_path_is_replaced(old: Any, new: Any, patch: Any) -> None:
+    """Keys that are no texts are in no JSON Pointer; they too are compared with their types."""
+    assert repr(difference(old, new)) == repr(patch)
+    assert repr(apply_change(old, patch, "json-patch").result) == repr(new)
+    assert repr(apply_change(old, new, "replace").result) == repr(new)
 
 
 def test_values_of_a_difference_are_those_of_the_new_tree() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
+import agentreplay as ar
 import pytest
 from agentreplay.recorder.errors import UsageError
+from agentreplay.recorder.frozen import FrozenDict
+from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.payload import apply_change, build_request, missing_leaves
 
 NEW, UPDATE, REPLACE, REMOVE = "newElements", "updateElements", "replaceElements", "removeElements"
@@ -41,6 +45,36 @@ def test_what_to_remove_can_be_said_by_key_by_pointer_or_by_mark(remove: Any, se
     assert build_request(remove=remove) == {"removeElements": section}
 
 
+def changed(payload: Any, **change: Any) -> Any:
+    """The payload of a run after one `context.change`."""
+
+    @ar.agent("changing")
+    def step(round_index: int, context: ar.Context) -> ar.Complete[Any]:
+        return ar.Complete(context.change(**change))
+
+    return step.run(payload, store=MemoryStore()).value
+
+
+def test_a_merge_patch_of_none_makes_the_payload_none() -> None:
+    """None is a merge patch, as RFC 7396 has it; for a section of a change request it means not given."""
+    assert changed({"a": 1}, merge=None) is None
+    assert changed({"a": 1}, new=None, update={"a": 2}, patch=None) == {"a": 2}
+    with pytest.raises(UsageError, match="takes one form"):
+        changed({"a": 1}, new=None)
+    with pytest.raises(UsageError, match="takes one form"):
+        changed({"a": 1}, new={"b": 1}, merge=None)
+
+
+def test_a_change_that_would_do_nothing_is_a_usage_error() -> None:
+    """What the payload is shaped like decides what a section may be; the raw form of a request is not looked at."""
+    with pytest.raises(UsageError, match="new takes a dict shaped like the payload, not list"):
+        changed({"a": 1}, new=[1])
+    with pytest.raises(UsageError, match="update takes a list or a dict shaped like the payload, not str"):
+        changed([1], update="x")
+    assert changed([1], new=[2]) == [1, 2]
+    assert changed({"a": 1}, request={"newElements": [1]}) == {"a": 1}
+
+
 def test_pointers_remove_items_of_arrays() -> None:
     """A pointer into an array names the item by its index."""
     payload = {"l": [1, {"a": 2, "b": 3}, 4]}
@@ -53,6 +87,20 @@ def test_what_cannot_be_meant_is_a_usage_error(remove: Any) -> None:
     """A malformed pointer, or a number, is refused before anything is recorded."""
     with pytest.raises(UsageError, match="remove"):
         build_request(remove=remove)
+
+
+@pytest.mark.parametrize("section", ["new", "update", "replace", "remove"])
+def test_a_section_that_would_change_nothing_is_a_usage_error(section: str) -> None:
+    """A text, or a list for a payload that is none, is refused by name; what the payload is shaped like is taken."""
+    for value in ("x", 7, (1,), OrderedDict(a=1)) if section != "remove" else (OrderedDict(a=1),):
+        with pytest.raises(
+            UsageError, match=f"{section} takes a dict shaped like the payload, not {type(value).__name__}"
+        ):
+            build_request(**{section: value})
+    with pytest.raises(UsageError, match=f"{section} takes a dict shaped like the payload, not list"):
+        build_request(**{section: [{}]}, payload={"a": 1})
+    assert list(build_request(**{section: [{}]}, payload=[1]).values()) == [[{}]]
+    assert list(build_request(**{section: FrozenDict()}, payload=[1]).values()) == [{}]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -62,9 +63,9 @@ def test_a_type_is_a_change_upstream_too() -> None:
     ]
 
 
-def test_a_tag_comes_back_as_a_whole() -> None:
-    """A tag is one leaf on the way up."""
-    old, new = ({"$type": "datetime", "value": f"2026-01-0{day}"} for day in (1, 2))
+def test_a_leaf_comes_back_as_a_whole() -> None:
+    """A value that is no dict or list is one leaf on the way up."""
+    old, new = (datetime(2026, 1, day) for day in (1, 2))
     outcome = merge_upstream({"w": old}, {"w": new}, ["w"])
     assert outcome.result == {"w": new}
     assert outcome.applied == {"additions": 1, "updates": 0, "deletions": 0}

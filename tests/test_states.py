@@ -36,7 +36,27 @@ class Basket:
 
 ar.register_type(Basket)
 
-KEYS = st.sampled_from(["a", "b", "items", "id", "password", "", "0", "a.b", "~/", "x" + SECRET])
+KEYS: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        "a",
+        "b",
+        "items",
+        "id",
+        "password",
+        "",
+        "0",
+        "a.b",
+        "~/",
+        "x" + SECRET,
+        "a",
+        "b",
+        "$type",
+        0,
+        True,
+        None,
+        (1, "x"),
+    ]
+)
 PLAIN = st.sampled_from(
     [None, True, False, 0, 1, 1.0, -0.0, 2.5, "", "x", "__DELETE__", "TBD", "long " * 30, "é\u2028", {}, []]
 )
@@ -50,6 +70,13 @@ ODD = st.sampled_from(
         (True, [2.0]),
         {1: "one", "1": "text"},
         {"$type": "blob", "hash": "x"},
+        {"$type": "decimal", "value": "1.0"},
+        {"$type": "dict", "items": [["a", 1], [1, "b"]], "a": [1]},
+        {"$type": "set", "items": [2, 1], "b": {"a": 1}},
+        {"$type": "messages", "items": [{"a": 1}], "a": {"b": 1}},
+        {"$type": "order", "a": 1, "b": {"$type": "deep", "parts": [1]}},
+        {"$type": None},
+        {None: {"a": [1]}, (1, "x"): {True: 2}},
         {1, 2},
         {True, 2},
         2**60,
@@ -58,6 +85,7 @@ ODD = st.sampled_from(
         "half an emoji \ud83d",
     ]
 ) | st.builds(Basket, st.just([1]), st.sampled_from(["", "n"]))
+PATHS = ["", "/a", "/a/b", "/a/0", "/items/-", "/b", "/items", "/password", "/~0~1", "/a/$type", "/$type", "/0"]
 SECRETS = st.sampled_from([SECRET, f"use {SECRET}", {"password": "hunter2"}, [["authorization", "Bearer abc123def"]]])
 
 
@@ -82,7 +110,7 @@ def programs(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.fixed_dictionaries(
             {
                 "op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test"]),
-                "path": st.sampled_from(["", "/a", "/a/b", "/a/0", "/items/-", "/b", "/items", "/password", "/~0~1"]),
+                "path": st.sampled_from(PATHS),
                 "from": st.sampled_from(["/a", "/a/b", "/items/0", "/b", "/password"]),
                 "value": tree,
             }

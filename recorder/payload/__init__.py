@@ -14,17 +14,22 @@ from .permissions import OPERATIONS, PathSpec, Permissions, parse_path_spec
 from .request import DELETE, build_request
 from .result import ChangeResult
 from .subagents import apply_scope, deep_merge, extract_downstream, merge_upstream, reverse_scope
+from .trees import LIVE, LIVE_AS_STORED, STORED, Trees
 
 __all__ = [
     "APPLIERS",
     "DELETE",
     "LATEST",
+    "LIVE",
+    "LIVE_AS_STORED",
     "OPERATIONS",
+    "STORED",
     "ChangeResult",
     "Finding",
     "Limits",
     "PathSpec",
     "Permissions",
+    "Trees",
     "analyze",
     "apply_change",
     "apply_scope",

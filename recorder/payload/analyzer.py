@@ -18,7 +18,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 from .property_paths import own_keys
-from .trees import UNDEFINED, is_array, is_container, is_object
+from .trees import UNDEFINED, is_array, is_container, is_object, key_name
 
 Severity: TypeAlias = Literal["medium", "high", "critical"]
 
@@ -101,7 +101,7 @@ class _Comparison:
     touched: Touched
     findings: list[Finding] = field(default_factory=list)
 
-    def compare(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
+    def compare(self, original: Any, result: Any, path: tuple[Any, ...]) -> None:
         if original is result or len(path) > self.limits.depth:
             return
         known = self._known(original, result)
@@ -123,7 +123,7 @@ class _Comparison:
             message = f"Significant portion of payload structure missing ({_one_decimal(missing * 100)}%)"
             self._add("pattern_anomaly", "high", (), message)
 
-    def placeholders(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
+    def placeholders(self, original: Any, result: Any, path: tuple[Any, ...]) -> None:
         if original is result:
             return
         known = self._known(original, result)
@@ -136,7 +136,7 @@ class _Comparison:
             for key in _keys(result, known):
                 self.placeholders(before.get(key, UNDEFINED), result[key], (*path, key))
 
-    def _texts(self, original: str, result: str, path: tuple[str, ...]) -> None:
+    def _texts(self, original: str, result: str, path: tuple[Any, ...]) -> None:
         before, after = _length(original), _length(result)
         if not result or before < self.limits.min_content or before == 0:
             return
@@ -148,7 +148,7 @@ class _Comparison:
             message = "Content appears to be truncated (detected truncation pattern)"
             self._add("pattern_anomaly", "medium", path, message)
 
-    def _arrays(self, original: list[Any], result: list[Any], known: Known, path: tuple[str, ...]) -> None:
+    def _arrays(self, original: list[Any], result: list[Any], known: Known, path: tuple[Any, ...]) -> None:
         before, after = len(original), len(result)
         if before == 0:
             return
@@ -159,7 +159,7 @@ class _Comparison:
         for i in range(min(before, after)) if known is None else known:
             self.compare(original[i], result[i], (*path, f"[{i}]"))
 
-    def _objects(self, original: dict[str, Any], result: dict[str, Any], known: Known, path: tuple[str, ...]) -> None:
+    def _objects(self, original: dict[Any, Any], result: dict[Any, Any], known: Known, path: tuple[Any, ...]) -> None:
         removed = [key for key in (original if known is None else known) if key in original and key not in result]
         if removed:
             reduction = len(removed) / len(original) * 100
@@ -171,7 +171,7 @@ class _Comparison:
             if key in original:
                 self.compare(original[key], result[key], (*path, key))
 
-    def _types(self, original: Any, result: Any, path: tuple[str, ...]) -> None:
+    def _types(self, original: Any, result: Any, path: tuple[Any, ...]) -> None:
         before, after = _type_name(original), _type_name(result)
         if before in ("object", "array") and after in ("string", "number", "boolean"):
             message = f"Type changed from {before} to {after} (potential data loss)"
@@ -186,22 +186,22 @@ class _Comparison:
         self,
         kind: Literal["content_truncation", "key_removal", "type_change", "pattern_anomaly"],
         severity: Severity,
-        path: tuple[str, ...],
+        path: tuple[Any, ...],
         message: str,
     ) -> None:
-        self.findings.append(Finding(kind, severity, ".".join(path), message))
+        self.findings.append(Finding(kind, severity, ".".join(map(key_name, path)), message))
 
 
 def _are_containers(original: Any, result: Any) -> bool:
     return is_container(original) and is_container(result)
 
 
-def _members(container: Any) -> dict[str, Any]:
+def _members(container: Any) -> dict[Any, Any]:
     """What is in a container by key; an array's items by the text of their index."""
     return {str(i): value for i, value in enumerate(container)} if is_array(container) else container
 
 
-def _keys(result: dict[str, Any], known: Known) -> Iterable[str]:
+def _keys(result: dict[Any, Any], known: Known) -> Iterable[Any]:
     """The keys of an object in their order, without those at which it is known to be as before."""
     if known is None:
         return own_keys(result)

@@ -25,7 +25,7 @@ def enforce(payload: Any, outcome: ChangeResult, options: Options) -> ChangeResu
     permissions = Permissions(options.allowed_paths)
     blocked: list[dict[str, Any]] = []
     warnings = []
-    for change in difference(payload, outcome.result):
+    for change in difference(payload, outcome.result, trees=options.trees):
         operation = _OPERATIONS[change["op"]]
         path = ".".join(JsonPointer(change["path"]).parts)
         if permissions.allows(path, operation):

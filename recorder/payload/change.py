@@ -41,6 +41,7 @@ def apply_change(
     analyze: bool = True,
     strict: bool = False,
     agent_name: str | None = None,
+    stored: bool = False,
 ) -> ChangeResult:
     """Apply a change request to a payload. Neither is changed; the result shares what did not change.
 
@@ -57,6 +58,9 @@ def apply_change(
         analyze: memberjunction only: warn of suspicious changes, such as a text that lost most of its length.
         strict: memberjunction only: warn of what its rules do silently; these warnings begin with "[strict] ".
         agent_name: memberjunction only: for the warnings about stray keys.
+        stored: whether payload and request are in stored form, as they are in a log. There a dict with the key "$type"
+            is one value; in live values it is a dict like any other. Nothing is analyzed then, and `strict` is off:
+            the log says already what there was to say.
 
     Returns:
         The payload after, with counts, warnings and blocked operations.
@@ -65,7 +69,7 @@ def apply_change(
         ChangeRefused: the request is malformed, or cannot be applied to this payload.
         UsageError: there is no such applier, or no such version of it.
     """
-    options = Options(allowed_paths, ignore_stray_keys, analyze, strict, agent_name)
+    options = Options(allowed_paths, ignore_stray_keys, analyze, strict, agent_name, stored)
     try:
         return _find(applier, version)(payload, request, options)
     except RecursionError:

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from jsonpointer import escape
 
-from .trees import is_array, is_object, same
+from .trees import LIVE, Trees, exact_key, has_text_keys, is_array, same
 
 Change: TypeAlias = dict[str, Any]
 
@@ -29,48 +29,62 @@ _MOST_PAIRS: Final = 100_000
 them aligning would take seconds, and the lists are compared by position."""
 
 
-def difference(old: Any, new: Any) -> list[Change]:
+def difference(old: Any, new: Any, *, trees: Trees = LIVE) -> list[Change]:
     """Return the operations (RFC 6902: add, remove, replace) that turn `old` into `new`.
 
-    Values in them are subtrees of `new`, shared. Empty when the two are the same.
+    Values in them are subtrees of `new`, shared. Empty when the two are the same. A dict that differs at keys which are
+    no texts, and so in no path, is replaced as a whole.
+
+    Args:
+        old, new: the two trees.
+        trees: how to look at them: as live values, or as trees in stored form.
     """
-    return list(_changes(old, new, ""))
+    return list(_changes(old, new, "", trees))
 
 
-def _changes(old: Any, new: Any, path: str) -> Iterator[Change]:
+def _changes(old: Any, new: Any, path: str, trees: Trees) -> Iterator[Change]:
     if old is new:
         return
-    if is_object(old) and is_object(new):
-        yield from _object_changes(old, new, path)
+    if trees.is_object(old) and trees.is_object(new):
+        if (has_text_keys(old) and has_text_keys(new)) or same(_unnamed(old), _unnamed(new)):
+            yield from _object_changes(old, new, path, trees)
+        else:
+            yield {"op": "replace", "path": path, "value": new}
     elif is_array(old) and is_array(new):
-        yield from _array_changes(old, new, path)
-    elif not same(old, new):
+        yield from _array_changes(old, new, path, trees)
+    elif not trees.same(old, new):
         yield {"op": "replace", "path": path, "value": new}
 
 
-def _object_changes(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Change]:
+def _unnamed(value: dict[Any, Any]) -> dict[Any, Any]:
+    """What is in a dict under keys that are no texts."""
+    return {key: below for key, below in value.items() if type(key) is not str}
+
+
+def _object_changes(old: dict[Any, Any], new: dict[Any, Any], path: str, trees: Trees) -> Iterator[Change]:
     for key in old:
         if key not in new:
             yield {"op": "remove", "path": f"{path}/{escape(key)}"}
     for key, value in new.items():
         if key not in old:
             yield {"op": "add", "path": f"{path}/{escape(key)}", "value": value}
-        elif old[key] is not value:
-            yield from _changes(old[key], value, f"{path}/{escape(key)}")
+        elif old[key] is not value and type(key) is str:
+            yield from _changes(old[key], value, f"{path}/{escape(key)}", trees)
 
 
-def _array_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Change]:
-    start = _alike(old, new, min(len(old), len(new)))
-    end = _alike(old[::-1], new[::-1], min(len(old), len(new)) - start)
+def _array_changes(old: list[Any], new: list[Any], path: str, trees: Trees) -> Iterator[Change]:
+    start = _alike(old, new, min(len(old), len(new)), trees)
+    end = _alike(old[::-1], new[::-1], min(len(old), len(new)) - start, trees)
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     at = start
     for first, last, from_, to in _blocks(before, after):
         paired = min(last - first, to - from_)
         for old_item, new_item in zip(before[first : first + paired], after[from_ : from_ + paired], strict=True):
-            if is_object(old_item) and is_object(new_item) and old_item.keys().isdisjoint(new_item):
+            objects = trees.is_object(old_item) and trees.is_object(new_item)
+            if objects and old_item.keys().isdisjoint(new_item):
                 yield {"op": "replace", "path": f"{path}/{at}", "value": new_item}
             else:
-                yield from _changes(old_item, new_item, f"{path}/{at}")
+                yield from _changes(old_item, new_item, f"{path}/{at}", trees)
             at += 1
         for _ in range(last - first - paired):
             yield {"op": "remove", "path": f"{path}/{at}"}
@@ -79,10 +93,10 @@ def _array_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Change
             at += 1
 
 
-def _alike(old: list[Any], new: list[Any], most: int) -> int:
+def _alike(old: list[Any], new: list[Any], most: int, trees: Trees) -> int:
     """How many items at the beginning of two lists are the same, of so many at most."""
     for i in compress(range(most), map(is_not, old, new)):
-        if not same(old[i], new[i]):
+        if not trees.same(old[i], new[i]):
             return i
     return most
 
@@ -106,7 +120,7 @@ def _key(value: Any) -> Hashable:
     if type(value) is float:
         return float, repr(value)
     if isinstance(value, dict):
-        return dict, frozenset((key, _key(below)) for key, below in value.items())
+        return dict, frozenset((exact_key(key), _key(below)) for key, below in value.items())
     try:
         hash(value)
     except TypeError:

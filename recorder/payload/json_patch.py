@@ -1,8 +1,11 @@
 """JSON Patch (RFC 6902) on shared trees.
 
 A patch is applied whole or refused whole. Containers on the path of an operation are copied once per patch, everything
-else stays shared with the payload, so a patch costs its paths and not the payload. `test` compares types too: 1, 1.0
-and true are three values. A tag (see `trees`) is one value; no path leads into it.
+else stays shared with the payload, so a patch costs its paths and not the payload. For `test`, numbers are equal if
+they are numerically equal, as the standard has it; true is no number.
+
+A path leads to keys that are texts, and nowhere in a tag (see `trees`). Nor does it make one: in a tree in stored form
+no object has the key `$type`.
 """
 
 from __future__ import annotations
@@ -17,23 +20,23 @@ from ..errors import ChangeRefused
 from .blocking import enforce
 from .property_paths import index_of
 from .result import ChangeResult, Options
-from .trees import is_array, is_container, same
+from .trees import STORED, TAG, Trees, is_array, is_unchanged
 
 
 def apply_json_patch(payload: Any, request: Any, options: Options) -> ChangeResult:
     """Apply a list of operations; see `apply_change`. Counts: a move is a deletion and an addition; a test is none."""
-    patch = apply_operations(payload, request)
+    patch = apply_operations(payload, request, options.trees)
     applied = {"additions": patch.additions, "updates": patch.updates, "deletions": patch.deletions}
     return enforce(payload, ChangeResult(patch.root, applied, applied_request=request), options)
 
 
-def apply_operations(payload: Any, operations: Any) -> Patched:
+def apply_operations(payload: Any, operations: Any, trees: Trees) -> Patched:
     """Apply a list of operations, or raise ChangeRefused."""
     if not isinstance(operations, list | tuple):
         raise ChangeRefused(
             f"json-patch: a patch is a list of operations, not {type(operations).__name__}. Nothing was changed."
         )
-    patch = Patched(payload)
+    patch = Patched(payload, trees)
     for number, operation in enumerate(operations):
         try:
             patch.apply(operation)
@@ -62,6 +65,7 @@ class Patched:
     """A tree while operations are applied to it; `root` is the tree, and the counts say what was done so far."""
 
     root: Any
+    trees: Trees
     additions: int = 0
     updates: int = 0
     deletions: int = 0
@@ -85,7 +89,9 @@ class Patched:
 
     def _replace(self, operation: dict[str, Any]) -> None:
         keys, value = _keys(operation, "path"), _value(operation)
-        if keys:
+        if is_unchanged(self._find(keys), value):
+            pass
+        elif keys:
             container = self._own_to(keys[:-1])
             container[_existing(container, keys[-1], keys[:-1])] = value
         else:
@@ -108,13 +114,13 @@ class Patched:
 
     def _test(self, operation: dict[str, Any]) -> None:
         found, expected = self._find(_keys(operation, "path")), _value(operation)
-        if not same(found, expected):
+        if not _equal(found, expected, self.trees):
             raise _Impossible(f"expected {_shown(expected)}, found {_shown(found)}")
 
     def _find(self, keys: list[str]) -> Any:
         value = self.root
         for depth, key in enumerate(keys):
-            _expect_container(value, keys[:depth])
+            self._expect_container(value, keys[:depth])
             value = value[_existing(value, key, keys[:depth])]
         return value
 
@@ -130,6 +136,8 @@ class Patched:
                 raise _Impossible(f"{key!r} is no place in the array {_path(keys[:-1])} of {len(container)} items")
             container.insert(index, value)
             self.additions += 1
+        elif key == TAG and self.trees is STORED:
+            raise _Impossible(f"no object in stored form has the key {TAG!r}")
         else:
             self.updates += key in container
             self.additions += key not in container
@@ -154,11 +162,17 @@ class Patched:
     def _own(self, node: Any, keys: list[str]) -> Any:
         if id(node) in self._owned:
             return node
-        _expect_container(node, keys)
+        self._expect_container(node, keys)
         made: Any = list(node) if is_array(node) else dict(node)
         self._owned[id(made)] = made  # the reference keeps the id from being used again
         return made
 
+    def _expect_container(self, value: Any, keys: list[str]) -> None:
+        if not self.trees.is_container(value):
+            raise _Impossible(f"{_path(keys)} is {_kind(value)}, which has nothing below it")
+
+
+_NUMBERS: Final = frozenset((int, float))
 
 _CARRY_OUT: Final[dict[str, Callable[[Patched, dict[str, Any]], None]]] = {
     "add": Patched._add,
@@ -186,9 +200,17 @@ def _value(operation: dict[str, Any]) -> Any:
     return operation["value"]
 
 
-def _expect_container(value: Any, keys: list[str]) -> None:
-    if not is_container(value):
-        raise _Impossible(f"{_path(keys)} is {_kind(value)}, which has nothing below it")
+def _equal(found: Any, expected: Any, trees: Trees) -> bool:
+    """Say whether two values are equal as RFC 6902 has it (section 4.6)."""
+    if type(found) in _NUMBERS and type(expected) in _NUMBERS:
+        return bool(found == expected) or trees.same(found, expected)
+    if is_array(found) and is_array(expected):
+        return len(found) == len(expected) and all(_equal(*pair, trees) for pair in zip(found, expected, strict=True))
+    if trees.is_object(found) and trees.is_object(expected):
+        return found.keys() == expected.keys() and all(
+            _equal(value, expected[key], trees) for key, value in found.items()
+        )
+    return trees.same(found, expected)
 
 
 def _existing(container: Any, key: str, above: list[str]) -> Any:

@@ -13,6 +13,7 @@ change, and shares all others with the payload it was given.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 from ..errors import ChangeRefused
@@ -21,37 +22,38 @@ from .permissions import Operation, Permissions
 from .property_paths import is_falsy, item
 from .request import NEW, REMOVE, REPLACE, UPDATE, Correction, correct_stray_keys, is_delete
 from .result import ChangeResult, Options
-from .sections import Request, Section, is_significant, join_path
+from .sections import Request, is_significant, join_path
 from .strict import StrictNotes
-from .trees import UNDEFINED, is_array, is_container, is_object, key_text, same
+from .trees import UNDEFINED, Trees, is_array, is_unchanged, key_name
 
 
 def apply_memberjunction(payload: Any, request: Any, options: Options) -> ChangeResult:
     """Apply a memberjunction request; see `apply_change`."""
-    if not is_object(request):
+    trees = options.trees
+    if not trees.is_object(request):
         raise ChangeRefused(
             f"a memberjunction request is an object with {NEW}, {UPDATE}, {REPLACE} or {REMOVE}; "
             f"this is {type(request).__name__}. Nothing was changed."
         )
     corrected = Correction(request)
     if not options.ignore_stray_keys:
-        corrected = correct_stray_keys(request, payload, options.agent_name)
+        corrected = correct_stray_keys(request, payload, options.agent_name, trees)
     warnings = corrected.warnings
     permissions = Permissions(options.allowed_paths) if options.allowed_paths is not None else None
-    notes = StrictNotes(permissions) if options.strict else None
+    notes = StrictNotes(permissions) if options.strict and not options.stored else None
     if notes is not None:
         notes.request(request, corrected.request)
     start = {} if is_falsy(payload) else payload
-    work = _Application(permissions, notes, warnings)
-    result = work.node(start, None, Request.of(corrected.request, corrected.names))
+    work = _Application(permissions, notes, warnings, trees)
+    result = work.node(start, None, Request.of(corrected.request, corrected.names, trees))
     applied_request = corrected.request
     if corrected.names:
-        alone = _Application(permissions, None, []).node(start, None, Request.of(applied_request, {}))
-        if not same(alone, result):  # then only the keys where they were say what was applied
+        alone = _Application(permissions, None, [], trees).node(start, None, Request.of(applied_request, {}, trees))
+        if not trees.same(alone, result):  # then only the keys where they were say what was applied
             hung = {key: value for names in corrected.names.values() for key, value in names.items()}
             applied_request = {**applied_request, **hung}
     feedback = False
-    if options.analyze:
+    if options.analyze and not options.stored:
         findings = analyze(payload, result, touched=work.touched)
         feedback = bool(findings)
         warnings.extend(map(str, findings))
@@ -72,27 +74,32 @@ class _Draft:
 
     __slots__ = ("_keys", "_source", "value")
 
-    def __init__(self, value: dict[str, Any]) -> None:
+    def __init__(self, value: dict[Any, Any]) -> None:
         self.value = self._source = value
-        self._keys: dict[str, None] | None = None
+        self._keys: dict[Any, None] | None = None
 
-    def get(self, key: str) -> Any:
+    def get(self, key: Any) -> Any:
         return self.value.get(key, UNDEFINED)
 
-    def set(self, key: str, value: Any) -> None:
-        if self.get(key) is not value:
+    def set(self, key: Any, value: Any) -> None:
+        if not is_unchanged(self.get(key), value):
             self._write(key)[key] = value
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: Any) -> None:
         if key in self.value:
             del self._write(key)[key]
 
-    def finish(self, touched: dict[int, tuple[Any, Any, Any]]) -> dict[str, Any]:
-        if self._keys is not None:
-            touched[id(self.value)] = (self.value, self._source, self._keys)
+    def finish(self, touched: dict[int, tuple[Any, Any, Any]]) -> dict[Any, Any]:
+        if self._keys is None:
+            return self.value
+        if all(self.get(key) is self._source.get(key, UNDEFINED) for key in self._keys) and all(
+            map(is_, self.value, self._source)
+        ):
+            return self._source  # what was written is gone again
+        touched[id(self.value)] = (self.value, self._source, self._keys)
         return self.value
 
-    def _write(self, key: str) -> dict[str, Any]:
+    def _write(self, key: Any) -> dict[Any, Any]:
         if self._keys is None:
             self.value, self._keys = dict(self.value), {}
         self._keys[key] = None
@@ -102,7 +109,9 @@ class _Draft:
 class _Application:
     """One request being applied: the counts, warnings and blocked operations so far."""
 
-    def __init__(self, permissions: Permissions | None, notes: StrictNotes | None, warnings: list[str]) -> None:
+    def __init__(
+        self, permissions: Permissions | None, notes: StrictNotes | None, warnings: list[str], trees: Trees
+    ) -> None:
         self.additions = 0
         self.updates = 0
         self.deletions = 0
@@ -111,6 +120,7 @@ class _Application:
         self.touched: dict[int, tuple[Any, Any, Any]] = {}
         self._permissions = permissions
         self._notes = notes
+        self._trees = trees
 
     def node(self, target: Any, path: str | None, request: Request) -> Any:
         """Apply what the request says at and below a path; returns the same object if that changes nothing."""
@@ -121,33 +131,35 @@ class _Application:
         """The same, but UNDEFINED if there is nothing below the target."""
         if is_array(target):
             return self._array(target, path, request)
-        text = key_text(target)
-        return UNDEFINED if text is None else self._object(target, text, path, request)
+        return self._object(target, path, request) if self._trees.is_object(target) else UNDEFINED
 
-    def _object(self, target: dict[str, Any], text: str, path: str | None, request: Request) -> Any:
+    def _object(self, target: dict[Any, Any], path: str | None, request: Request) -> Any:
         draft = _Draft(target)
         if self._notes is not None:
             self._notes.object_shapes(request.full(path), request.nodes(path))
         keys = request.keys(path)
         for key in keys:
-            self._key(draft, key, join_path(path, key), request)
+            if isinstance(key, str):
+                self._key(draft, key, join_path(path, key), request)
+            else:
+                self._key(draft, key, key_name(key), request.about(path, key, key_name(key)))
         self._delete_marked(draft, path, request)
-        for key in request.below(draft.value, text, path, keys):
+        for key in request.below(draft.value, path, keys):
             draft.set(key, self.node(draft.value[key], join_path(path, key), request))
         return draft.finish(self.touched)
 
     def _delete_marked(self, draft: _Draft, path: str | None, request: Request) -> None:
         """Delete the keys that `updateElements` marks. They were updated to the mark before, and counted."""
         update = request.update.node(path)
-        if not is_object(update):
+        if not self._trees.is_object(update):
             return
         for key in [key for key, value in update.items() if is_delete(value) and key in draft.value]:
             if self._notes is not None:
-                self._notes.unchecked("delete", request.full(join_path(path, key)), None)
+                self._notes.unchecked("delete", request.full(join_path(path, key_name(key))), None)
             draft.remove(key)
             self.deletions += 1
 
-    def _key(self, draft: _Draft, key: str, path: str, request: Request) -> None:
+    def _key(self, draft: _Draft, key: Any, path: str, request: Request) -> None:
         replace = request.replace.value(path)
         if replace is not UNDEFINED:
             self._replace(draft, key, path, replace, request)
@@ -164,10 +176,10 @@ class _Application:
                 self._add(draft, key, path, new, request)
             elif update is not UNDEFINED and self._add(draft, key, path, update, request):
                 self.warnings.append(
-                    f"Auto-corrected: '{key}' was in updateElements but doesn't exist (treated as addition)"
+                    f"Auto-corrected: '{key_name(key)}' was in updateElements but doesn't exist (treated as addition)"
                 )
             return
-        misplaced = update is UNDEFINED and new is not UNDEFINED and not _is_merged(new, old)
+        misplaced = update is UNDEFINED and new is not UNDEFINED and not self._is_merged(new, old)
         wanted = new if misplaced else update
         if wanted is not UNDEFINED:
             self._update(draft, key, path, wanted, misplaced, request)
@@ -177,7 +189,7 @@ class _Application:
                 self._notes.null_ignored(request.full(path))
             draft.set(key, self.node(old, path, request))
 
-    def _replace(self, draft: _Draft, key: str, path: str, value: Any, request: Request) -> None:
+    def _replace(self, draft: _Draft, key: Any, path: str, value: Any, request: Request) -> None:
         old = draft.get(key)
         operation: Operation = "add" if old is UNDEFINED else "update"
         if self._denied("replace", operation, path, old, value, request):
@@ -191,7 +203,7 @@ class _Application:
         self.additions += 1
         draft.set(key, value)
 
-    def _add(self, draft: _Draft, key: str, path: str, value: Any, request: Request) -> bool:
+    def _add(self, draft: _Draft, key: Any, path: str, value: Any, request: Request) -> bool:
         if self._denied("add", "add", path, UNDEFINED, value, request):
             return False
         if self._notes is not None and not is_delete(request.update.value(path)):
@@ -200,11 +212,11 @@ class _Application:
         self.additions += 1
         return True
 
-    def _update(self, draft: _Draft, key: str, path: str, value: Any, misplaced: bool, request: Request) -> None:
+    def _update(self, draft: _Draft, key: Any, path: str, value: Any, misplaced: bool, request: Request) -> None:
         old = draft.get(key)
         if self._denied("update", "update", path, old, value, request):
             return
-        made = self._container(old, path, request) if is_container(value) else UNDEFINED
+        made = self._container(old, path, request) if self._trees.is_container(value) else UNDEFINED
         if made is not UNDEFINED:
             draft.set(key, made)
         else:
@@ -214,7 +226,9 @@ class _Application:
             draft.set(key, value)
             self.updates += 1
         if misplaced:
-            self.warnings.append(f"Auto-corrected: '{key}' was in newElements but already exists (treated as update)")
+            self.warnings.append(
+                f"Auto-corrected: '{key_name(key)}' was in newElements but already exists (treated as update)"
+            )
 
     def _array(self, target: list[Any], path: str | None, request: Request) -> Any:
         remove, update, new = request.remove.node(path), request.update.node(path), request.new.node(path)
@@ -224,14 +238,14 @@ class _Application:
         changed: dict[int, Any] = {}
         deleted: set[int] = set()
         for i in request.items(target, path):
-            wanted = item(update, i)
-            if is_delete(item(remove, i)) or is_delete(wanted):
+            wanted = item(update, i, self._trees)
+            if is_delete(item(remove, i, self._trees)) or is_delete(wanted):
                 if self._notes is not None:
                     self._notes.unchecked("delete", request.full(join_path(path, str(i))), request.full(path))
                 deleted.add(i)
                 continue
             made = self._item(target[i], wanted, join_path(path, str(i)), inner)
-            if made is not target[i]:
+            if not is_unchanged(target[i], made):
                 changed[i] = made
         self.deletions += len(deleted)
         appended = [value for value in update[len(target) :] if is_significant(value)] if is_array(update) else []
@@ -258,10 +272,8 @@ class _Application:
         if self._notes is not None:
             others = {REMOVE: request.remove.value(path), REPLACE: request.replace.value(path)}
             self._notes.lost_beside_update(request.full(path), others)
-        text = key_text(old) if is_object(wanted) else None
-        if text is not None:
-            # A request of its own, so the paths in it, and those that permissions are asked for, begin at the item.
-            return self._object(old, text, None, Request(update=Section(wanted), prefix=request.full(path)))
+        if self._trees.is_object(wanted) and self._trees.is_object(old):
+            return self._object(old, None, request.about_item(wanted, path))
         if self._notes is not None:
             self._notes.assigned(request.full(path), wanted)
         self.updates += 1
@@ -270,9 +282,10 @@ class _Application:
     def _denied(self, verb: str, operation: Operation, path: str, old: Any, wanted: Any, request: Request) -> bool:
         if self._permissions is None:
             return False
+        full, path = request.full(path), request.permitted(path)
         allowed = self._permissions.allows(path, operation)
         if self._notes is not None:
-            self._notes.decided(operation, path, request.full(path), allowed, wanted)
+            self._notes.decided(operation, path, full, allowed, wanted)
         if allowed:
             return False
         self.warnings.append(f"Operation denied: Cannot {verb} '{path}' - operation '{operation}' not allowed")
@@ -284,7 +297,8 @@ class _Application:
         self.blocked.append({**operation_denied, "reason": f"operation '{operation}' not allowed"})
         return True
 
-
-def _is_merged(new: Any, old: Any) -> bool:
-    """Say whether a new value is merged into what is there: items appended, keys added. Null counts as an object."""
-    return (is_array(new) and is_array(old)) or ((new is None or is_object(new)) and is_object(old))
+    def _is_merged(self, new: Any, old: Any) -> bool:
+        """Say whether a new value is merged into what is there: items appended, keys added. Null is an object too."""
+        if is_array(old):
+            return is_array(new)
+        return (new is None or self._trees.is_object(new)) and self._trees.is_object(old)

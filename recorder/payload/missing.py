@@ -14,7 +14,7 @@ from .property_paths import index_of, item, prop
 from .request import NEW, REMOVE, REPLACE, UPDATE, is_delete
 from .trees import UNDEFINED, is_array, is_container, is_object, pointer, same
 
-Path: TypeAlias = tuple[str | int, ...]
+Path: TypeAlias = tuple[Any, ...]
 
 
 def missing_leaves(request: dict[str, Any], result: Any) -> list[str]:
@@ -95,8 +95,7 @@ def _not_updated(update: Any, result: Any, remove: Any, path: Path) -> Iterator[
                 yield (*path, key)
     elif is_container(update) and is_array(result) and not _is_placeholder(update):
         gone = _gone(update, remove)
-        for name, value in () if same(update, result) else _entries(update):
-            index = index_of(str(name))
+        for name, index, value in () if same(update, result) else _entries(update):
             if index is None:
                 yield from _leaves(value, (*path, name))
             elif not (_is_placeholder(value) or is_delete(value)):
@@ -121,16 +120,18 @@ def _not_removed(remove: Any, result: Any, others: tuple[Any, ...], path: Path) 
             yield from _not_removed(value, result.get(key, UNDEFINED), below, (*path, key))
     elif is_array(result):
         gone = _gone(others[1] if others else UNDEFINED, remove)
-        for name, value in _entries(remove):
-            index = index_of(str(name))
+        for name, index, value in _entries(remove):
             if index is not None and is_container(value):
                 places = _places(result, index, gone)
                 yield from _fewest(_not_removed(value, other, (), (*path, name)) for other in places)
 
 
-def _entries(section: Any) -> Iterable[tuple[str | int, Any]]:
-    """What a section says about an array: by index, or by the name of an index."""
-    return enumerate(section) if is_array(section) else section.items()
+def _entries(section: Any) -> Iterator[tuple[Any, int | None, Any]]:
+    """What a section says about an array: the key or index in the section, the index that it names, the value."""
+    if is_array(section):
+        yield from ((i, i, value) for i, value in enumerate(section))
+    else:
+        yield from ((key, index_of(key), value) for key, value in section.items())
 
 
 def _gone(update: Any, remove: Any) -> list[int]:
@@ -139,9 +140,9 @@ def _gone(update: Any, remove: Any) -> list[int]:
         index
         for section in (update, remove)
         if is_container(section)
-        for key, value in _entries(section)
+        for _, index, value in _entries(section)
         if is_delete(value) or (section is update and _is_placeholder(value))
-        if (index := index_of(str(key))) is not None
+        if index is not None
     }
     return sorted(found)
 

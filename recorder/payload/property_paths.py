@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from .trees import UNDEFINED, is_array, is_container, is_object, same
+from .trees import LIVE, UNDEFINED, Trees, is_array, is_container, is_object, same
 
 _INDEX: Final = re.compile(r"(?:0|[1-9][0-9]{0,15})\Z")
 _LARGEST_INDEX_KEY: Final = 2**32 - 2
@@ -28,9 +28,9 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(\\)?")
 
 
-def index_of(key: str) -> int | None:
-    """The index that a key names in an array, or None: `"7"` does, `"07"`, `"-1"` and `"x"` do not."""
-    return int(key) if _INDEX.match(key) else None
+def index_of(key: Any) -> int | None:
+    """The index that a key names in an array, or None: `"7"` does, `"07"`, `"-1"`, `"x"` and 7 do not."""
+    return int(key) if isinstance(key, str) and _INDEX.match(key) else None
 
 
 def is_falsy(value: Any) -> bool:
@@ -40,18 +40,18 @@ def is_falsy(value: Any) -> bool:
     return value is None or value is False or (type(value) in (int, str) and not value)
 
 
-def own_keys(value: Any) -> list[str]:
+def own_keys(value: Any) -> list[Any]:
     """The keys of an object in JavaScript's order: those that are indexes first, ascending, then as inserted."""
     keys = list(value)
-    if not any(key[:1].isdigit() for key in keys):
+    if not any(isinstance(key, str) and key[:1].isdigit() for key in keys):
         return keys
     found = {key: index for key in keys if (index := index_of(key)) is not None and index <= _LARGEST_INDEX_KEY}
     return sorted(found, key=found.__getitem__) + [key for key in keys if key not in found]
 
 
-def prop(value: Any, key: str) -> Any:
+def prop(value: Any, key: Any, trees: Trees = LIVE) -> Any:
     """The property `key` of a value, or UNDEFINED."""
-    if is_object(value):
+    if trees.is_object(value):
         return value.get(key, UNDEFINED)
     if is_array(value) or type(value) is str:
         if key == "length":
@@ -62,11 +62,11 @@ def prop(value: Any, key: str) -> Any:
     return UNDEFINED
 
 
-def item(value: Any, index: int) -> Any:
+def item(value: Any, index: int, trees: Trees = LIVE) -> Any:
     """The property of a value that an index names, or UNDEFINED."""
     if is_array(value):
         return value[index] if index < len(value) else UNDEFINED
-    return prop(value, str(index))
+    return prop(value, str(index), trees)
 
 
 @lru_cache(maxsize=8192)
@@ -88,22 +88,22 @@ def tokens(path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def walk(value: Any, keys: Sequence[str]) -> Any:
+def walk(value: Any, keys: Sequence[str], trees: Trees = LIVE) -> Any:
     """Follow keys down from a value; UNDEFINED where one is missing, and where there are none."""
     if not keys:
         return UNDEFINED
     for key in keys:
-        value = prop(value, key)
+        value = prop(value, key, trees)
         if value is UNDEFINED:
             return UNDEFINED
     return value
 
 
-def get(value: Any, path: str) -> Any:
+def get(value: Any, path: str, trees: Trees = LIVE) -> Any:
     """What is at a path, the literal key first, or UNDEFINED."""
-    if is_object(value) and path in value:
+    if trees.is_object(value) and path in value:
         return value[path]
-    return walk(value, tokens(path))
+    return walk(value, tokens(path), trees)
 
 
 class WorkingCopy:

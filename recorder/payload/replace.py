@@ -15,10 +15,11 @@ def apply_replace(payload: Any, request: Any, options: Options) -> ChangeResult:
 
     What is the same as before stays the same object; the counts are those of the difference.
     """
-    operations = [change["op"] for change in difference(payload, request)]
+    operations = [change["op"] for change in difference(payload, request, trees=options.trees)]
     applied = {
         "additions": operations.count("add"),
         "updates": operations.count("replace"),
         "deletions": operations.count("remove"),
     }
-    return enforce(payload, ChangeResult(share(payload, request), applied, applied_request=request), options)
+    result = share(payload, request, options.trees)
+    return enforce(payload, ChangeResult(result, applied, applied_request=request), options)

@@ -18,7 +18,7 @@ from jsonpointer import JsonPointer, JsonPointerException
 
 from ..errors import ChangeRefused, UsageError
 from .property_paths import index_of, own_keys, prop
-from .trees import UNDEFINED, is_array, is_container, is_object
+from .trees import UNDEFINED, Trees, is_array, is_object
 
 DELETE: Final = "__DELETE__"
 """The text that stands for a deletion."""
@@ -29,6 +29,7 @@ REPLACE: Final = "replaceElements"
 REMOVE: Final = "removeElements"
 SECTIONS: Final = (NEW, UPDATE, REPLACE, REMOVE)
 REASONING: Final = "reasoning"
+_KNOWN: Final = frozenset((*SECTIONS, REASONING))
 
 _STRAY: Final = re.compile(r"[a-zA-Z]")
 
@@ -44,6 +45,8 @@ def build_request(
     replace: Any = None,
     remove: Any = None,
     reason: str | None = None,
+    *,
+    payload: Any = ...,
 ) -> dict[str, Any]:
     """Make a request out of what a caller says in Python.
 
@@ -54,18 +57,24 @@ def build_request(
         remove: what to take away: a key, a JSON Pointer such as "/order/items/0", or a list of them; or an object
             or list shaped like the payload with "__DELETE__" at what is to go.
         reason: why, for people.
+        payload: what the request is for, to refuse a list for an object.
 
     Returns:
         The request, without what was not given.
 
     Raises:
-        UsageError: `remove` is none of these, or a pointer in it is malformed.
+        UsageError: a section is none of these, or a pointer in `remove` is malformed.
     """
     request: dict[str, Any] = {}
-    given = {NEW: new, UPDATE: update, REPLACE: replace, REMOVE: None if remove is None else _removals(remove)}
-    for section, value in given.items():
-        if value is not None:
-            request[section] = value
+    removed = None if remove is None else _removals(remove)
+    given = (("new", NEW, new), ("update", UPDATE, update), ("replace", REPLACE, replace), ("remove", REMOVE, removed))
+    for name, section, value in given:
+        if value is None:
+            continue
+        if not is_object(value) and not (is_array(value) and (payload is ... or is_array(payload))):
+            shaped = "a list or a dict" if is_array(payload) else "a dict"
+            raise UsageError(f"{name} takes {shaped} shaped like the payload, not {type(value).__name__}")
+        request[section] = value
     if reason is not None:
         request[REASONING] = reason
     return request
@@ -119,7 +128,7 @@ class Correction:
     names: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def correct_stray_keys(request: dict[str, Any], payload: Any, agent_name: str | None) -> Correction:
+def correct_stray_keys(request: dict[str, Any], payload: Any, agent_name: str | None, trees: Trees) -> Correction:
     """Move payload data that stands beside the sections into one of them.
 
     A key goes to `updateElements` if the payload has it, else to `newElements`. What the section says already wins;
@@ -129,31 +138,32 @@ def correct_stray_keys(request: dict[str, Any], payload: Any, agent_name: str | 
         request: is not changed.
         payload: the payload that the request is for.
         agent_name: for the warnings.
+        trees: how to look at the two.
 
     Raises:
         ChangeRefused: the section that a key belongs to is a scalar.
     """
-    strays = [key for key in own_keys(request) if key not in (*SECTIONS, REASONING) and _STRAY.match(key)]
+    strays = [key for key in own_keys(request) if isinstance(key, str) and key not in _KNOWN and _STRAY.match(key)]
     if not strays:
         return Correction(request)
     corrected = dict(request)
     done = Correction(corrected)
     prefix = f"[PayloadManager:{agent_name}]" if agent_name else "[PayloadManager]"
     for key in strays:
-        section = UPDATE if prop(payload, key) is not UNDEFINED and is_container(payload) else NEW
+        section = UPDATE if prop(payload, key, trees) is not UNDEFINED and trees.is_container(payload) else NEW
         value, there = corrected.pop(key), corrected.get(section)
         if is_array(there):
             done.names.setdefault(section, {})[key] = value
         else:
-            corrected[section] = _with_stray(there, key, value, section)
+            corrected[section] = _with_stray(there, key, value, section, trees)
         done.warnings.append(f'{prefix} Auto-corrected stray key "{key}" in payloadChangeRequest — moved to {section}')
     return done
 
 
-def _with_stray(section: Any, key: str, value: Any, name: str) -> Any:
-    if not section and not is_container(section):
+def _with_stray(section: Any, key: str, value: Any, name: str, trees: Trees) -> Any:
+    if not section and not trees.is_container(section):
         return {key: value}
-    if not is_object(section):
+    if not trees.is_object(section):
         raise ChangeRefused(
             f"the request has {key!r} beside its sections, which belongs to {name}; but {name} is {section!r}, "
             "where an object was expected. Nothing was changed."
@@ -161,22 +171,22 @@ def _with_stray(section: Any, key: str, value: Any, name: str) -> Any:
     explicit = section.get(key, UNDEFINED)
     if explicit is UNDEFINED:
         return {**section, key: value}
-    if is_object(explicit) and is_object(value):
-        return {**section, key: _fill(explicit, value)}
+    if trees.is_object(explicit) and trees.is_object(value):
+        return {**section, key: _fill(explicit, value, trees)}
     return section
 
 
-def _fill(explicit: Any, stray: Any) -> Any:
+def _fill(explicit: Any, stray: Any, trees: Trees) -> Any:
     """What was said explicitly, with its gaps filled from the stray value."""
     if explicit is UNDEFINED:
         return stray
-    if not (is_container(explicit) and is_container(stray)):
+    if not (trees.is_container(explicit) and trees.is_container(stray)):
         return explicit
     filled: Any = list(explicit) if is_array(explicit) else dict(explicit)
     for key in map(str, range(len(stray))) if is_array(stray) else own_keys(stray):
-        value = _fill(prop(filled, key), prop(stray, key))
+        value = _fill(prop(filled, key, trees), prop(stray, key, trees), trees)
         index = index_of(key)
-        if is_object(filled):
+        if not is_array(filled):
             filled[key] = value
         elif index is not None:
             filled.extend([None] * (index + 1 - len(filled)))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .trees import LIVE, STORED, Trees
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
@@ -38,3 +40,9 @@ class Options:
     analyze: bool = True
     strict: bool = False
     agent_name: str | None = None
+    stored: bool = False
+
+    @property
+    def trees(self) -> Trees:
+        """How to look at the payload and the request."""
+        return STORED if self.stored else LIVE

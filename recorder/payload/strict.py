@@ -13,7 +13,7 @@ from typing import Any, Final
 from .permissions import Operation, Permissions
 from .property_paths import index_of
 from .request import DELETE, NEW, REMOVE, SECTIONS, UPDATE, is_delete
-from .trees import UNDEFINED, is_array, is_container, is_object, pointer
+from .trees import UNDEFINED, is_array, is_container, is_object, key_name, pointer
 
 _MISSPELLED: Final = "_DELETE_"
 
@@ -54,7 +54,7 @@ class StrictNotes:
                 continue
             lost = [key for key in node if section == NEW or (index := index_of(key)) is None or index >= length]
             if lost:
-                names = ", ".join(map(repr, lost))
+                names = ", ".join(map(_quoted, lost))
                 self._note(f"{section} gives an object for the array {_place(path)}; {names} in it was ignored")
 
     def null_ignored(self, path: str) -> None:
@@ -70,7 +70,7 @@ class StrictNotes:
         """`replaceElements` put a value in place of another, and other sections had something to say there."""
         gone = [key for key in old if key not in value] if is_object(old) and is_object(value) else []
         if gone:
-            names = ", ".join(map(repr, gone))
+            names = ", ".join(map(_quoted, gone))
             self._note(f"replaceElements replaced {_place(path)} as a whole; {names} in it is gone")
         for section in lost:
             self._note(f"{section} has an entry for {_place(path)} beside the one in replaceElements; it was ignored")
@@ -85,7 +85,7 @@ class StrictNotes:
         """A value out of the request became a part of the payload."""
         for below, leaf in _leaves(value, ()):
             if is_delete(leaf):
-                place = ".".join((path, *map(str, below)))
+                place = ".".join((path, *map(key_name, below)))
                 self._note(f"{_place(place)} is now the text {DELETE!r}; nothing reads it as a deletion there")
 
     def decided(self, operation: Operation, asked: str, full: str, allowed: bool, wanted: Any) -> None:
@@ -102,7 +102,7 @@ class StrictNotes:
             elif not meant:
                 self._note(f"{named}, and allowed; under its full path it is not allowed")
         elif not allowed and is_container(wanted):
-            inside = [".".join((full, *map(str, below))) for below, _ in _leaves(wanted, ()) if below]
+            inside = [".".join((full, *map(key_name, below))) for below, _ in _leaves(wanted, ()) if below]
             permitted = [place for place in inside if self._permissions.allows(place, operation)]
             if permitted:
                 names = ", ".join(map(_place, permitted))
@@ -117,11 +117,15 @@ class StrictNotes:
         self._note(f"'{operation}' of {_place(full)} is not allowed, but was not checked and was done")
 
 
+def _quoted(key: Any) -> str:
+    return repr(key) if isinstance(key, str) else key_name(key)
+
+
 def _place(path: str) -> str:
     return f"'{path}'" if path else "the payload"
 
 
-def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def _leaves(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """The leaves of a tree and their paths; an empty container has none."""
     if is_object(value):
         for key, below in value.items():

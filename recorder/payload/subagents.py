@@ -205,7 +205,10 @@ def _count_merged(parent: Any, merged: Any) -> dict[str, int]:
 
 
 def _leaf_paths(value: Any, path: tuple[str, ...] = ()) -> list[str]:
-    """The paths of the leaves of a tree: `items.[0].price`. `{}` is a leaf, `[]` has none, holes are none."""
+    """The paths of the leaves of a tree: `items.[0].price`. `[]` has none, holes are none.
+
+    `{}` is a leaf, and so is a dict with a key that is no text, to which there is no path.
+    """
     if is_array(value):
         return [
             leaf
@@ -213,7 +216,7 @@ def _leaf_paths(value: Any, path: tuple[str, ...] = ()) -> list[str]:
             if below is not UNDEFINED
             for leaf in _leaf_paths(below, (*path, f"[{i}]"))
         ]
-    if is_object(value) and value:
+    if is_object(value) and value and all(isinstance(key, str) for key in value):
         return [leaf for key in own_keys(value) for leaf in _leaf_paths(value[key], (*path, key))]
     return [".".join(path)] if path else []
 
