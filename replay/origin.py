@@ -9,13 +9,14 @@ they stand.
 from __future__ import annotations
 
 from bisect import bisect_left
-from operator import is_
+from collections.abc import Iterator
+from operator import is_, length_hint
 from typing import Any
 
 from ..recorder.values import is_tag
 from .align import IDENTITY_KEYS, Alignment, align
 from .diff import distance
-from .equality import common_prefix, common_suffix, same
+from .equality import same
 
 
 def origin(old: list[Any], new: list[Any], at: int) -> tuple[int | None, bool]:
@@ -60,10 +61,18 @@ def places_of(item: Any, items: list[Any], span: range) -> list[int]:
 
 
 def differing(old: list[Any], new: list[Any]) -> range:
-    """The indexes of the old list that are left when what the lists have in common at both ends is left out."""
+    """The indexes of the old list that are left when the items at both ends that are the same objects are left out."""
     limit = min(len(old), len(new))
-    start = common_prefix(old, new, 0, 0, limit)
-    return range(start, len(old) - common_suffix(old, new, limit - start))
+    start = _alike(iter(old), iter(new), limit)
+    return range(start, len(old) - min(_alike(reversed(old), reversed(new), limit), limit - start))
+
+
+def _alike(old: Iterator[Any], new: Iterator[Any], limit: int) -> int:
+    """How many items are the same objects, from the start of two lists of at least `limit` items on."""
+    before = length_hint(old)
+    if all(map(is_, old, new)):
+        return limit
+    return before - length_hint(old) - 1  # the last one that was taken differs
 
 
 def _place_before(at: int, found: Alignment) -> int | None:
