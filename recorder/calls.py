@@ -23,7 +23,7 @@ from .events import (
     ToolCalledData,
     ToolReturnedData,
 )
-from .introspection import clean
+from .introspection import clean, isinstance_of
 from .responses import model_of, stop_reason_of, usage_of
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope
@@ -186,7 +186,7 @@ class Call:
 
     def _has_failed(self, error: BaseException) -> bool:
         """Whether the call itself failed, which is appended. It was cancelled, or the run stops, otherwise."""
-        if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+        if isinstance_of(error, asyncio.CancelledError) or isinstance_of(error, GeneratorExit):
             self._post_cancelled()
             return False
         return not all_in(error, Interrupted) and not all_in(error, RecordingStopped)

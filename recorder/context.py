@@ -29,7 +29,7 @@ from .events import (
 )
 from .flow_logger import Diagnostics, FlowLogger
 from .frozen import freeze
-from .introspection import clean
+from .introspection import clean, isinstance_of
 from .messages import Messages
 from .payload import build_request
 from .reads import RecordedRandom, call_site
@@ -98,7 +98,7 @@ class Context:
 
     def report(self, update: Any) -> None:
         """Record an update on the step's progress: a text, or any value."""
-        data = ReportData(message=clean(update)) if isinstance(update, str) else ReportData(content=update)
+        data = ReportData(message=clean(update)) if isinstance_of(update, str) else ReportData(content=update)
         self._recorder.emit("report", data)
 
     def create_sub_flow_logger(self) -> FlowLogger:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
+from .introspection import isinstance_of
 from .values import decode, encode
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def _names_of(cls: type[Document]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _as_document(value: Any) -> Any:
-    if isinstance(value, Document):
-        return value.document()
-    if type(value) is list and any(isinstance(item, Document) for item in value):
+    if isinstance_of(value, Document):
+        document: dict[str, Any] = value.document()
+        return document
+    if type(value) is list and any(isinstance_of(item, Document) for item in value):
         return [_as_document(item) for item in value]
     return value

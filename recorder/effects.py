@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from .binding import binder
 from .calls import Call, Effect
-from .introspection import static_attribute
+from .introspection import is_awaitable
 from .scope import current, entered
 from .signals import RecordingStopped
 
@@ -54,7 +54,7 @@ async def aperform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kw
         await call.acalled()
         with entered(call.inside):
             value = fn(*args, **kwargs)
-            if _is_awaitable(value):
+            if is_awaitable(value):
                 value = await value
     except BaseException as error:
         await call.araised(error)
@@ -63,13 +63,6 @@ async def aperform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kw
         return driven
     await call.areturned(value)
     return value
-
-
-def _is_awaitable(value: Any) -> bool:
-    """Like `inspect.isawaitable`, by the real type: `__class__` is not asked."""
-    if type(value) is GeneratorType:
-        return bool(value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
-    return static_attribute(type(value), "__await__") is not None
 
 
 def _driven(call: Call, value: Any) -> Any:

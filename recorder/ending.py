@@ -10,6 +10,7 @@ from typing import Any
 from .agent_result import AgentResult, Interrupt, RunHandle
 from .context import Context
 from .errors import RecordingFailed
+from .introspection import inherits, isinstance_of
 from .run_recorder import RunRecorder
 from .signals import Cancelled, Interrupted, RecordingStopped, all_in, is_cancellation
 from .structured_types import dataclass_fields, is_model
@@ -55,7 +56,7 @@ class Ending:
         """
         self.status = status
         cls = type(value)
-        has_fields = issubclass(cls, (dict, list)) or dataclass_fields(cls) is not None or is_model(cls)
+        has_fields = inherits(cls, dict) or inherits(cls, list) or dataclass_fields(cls) is not None or is_model(cls)
         self.result = result = self._result(
             stop_reason, value=value, text=text, error=error, structured_output=value if has_fields else None
         )
@@ -115,8 +116,8 @@ class Ending:
         **fields: Any,
     ) -> AgentResult:
         recorder, messages = self._recorder, self._context.messages
-        text = text if isinstance(text, str) else value
-        spoken = {"role": "assistant", "content": [{"text": text}]} if isinstance(text, str) else None
+        text = text if isinstance_of(text, str) else value
+        spoken = {"role": "assistant", "content": [{"text": text}]} if isinstance_of(text, str) else None
         result = AgentResult(
             stop_reason=stop_reason,
             last_message=messages[-1] if len(messages) else spoken,

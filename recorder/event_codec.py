@@ -21,6 +21,7 @@ from typing import Any, Final, get_args
 
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .hashes import content_address, event_hash
+from .introspection import isinstance_of
 from .redaction import Redactor
 from .upcasters import upcast
 from .values import dumps, encode_bytes, loads
@@ -112,7 +113,7 @@ def body_of(data: Data) -> dict[str, Any]:
     body = {name: value for name, value in data.__dict__.items() if value is not defaults[name]}
     if not shape.plain:
         for name, value in [*body.items()]:
-            if isinstance(value, Data):
+            if type(type(value)) is type(Data) and isinstance_of(value, Data):
                 body[name] = body_of(value)
             elif defaults[name] is _EMPTY and not value:
                 del body[name]

@@ -25,7 +25,9 @@ class FlowLogger:
     def _log(self, level: int, message: Any, args: tuple[Any, ...], content: dict[str, Any]) -> None:
         try:
             text = text_of(message % args if args else message)
-        except (TypeError, ValueError):  # the arguments do not fit
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # the arguments do not fit, or one cannot be shown; `logging` does not raise either
             text = f"{text_of(message)} {text_of(args)}"
         self._logger.log(level, "%s", text, stacklevel=3)
         name = clean(logging.getLevelName(level).lower())

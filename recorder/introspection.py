@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable
-from types import GetSetDescriptorType, MemberDescriptorType
+from inspect import CO_ITERABLE_COROUTINE
+from types import GeneratorType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -46,6 +47,13 @@ def isinstance_of(value: Any, cls: type) -> bool:
 def inherits(cls: type, base: type) -> bool:
     """Like `issubclass`, by the real bases."""
     return any(one is base for one in mro_of(cls))
+
+
+def is_awaitable(value: Any) -> bool:
+    """Like `inspect.isawaitable`, by the real type."""
+    if type(value) is GeneratorType:
+        return bool(value.gi_code.co_flags & CO_ITERABLE_COROUTINE)
+    return static_attribute(type(value), "__await__") is not None
 
 
 def static_attribute(cls: type, name: str) -> Any:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, overload
 
 from pydantic import ValidationError
@@ -25,6 +25,7 @@ from .decisions import Complete, Continue, NextStep
 from .ending import Ending, abandon
 from .environment import code_name, code_of, code_version, folder_of, name_of
 from .errors import RoundLimitReached, UsageError
+from .introspection import class_name, is_awaitable, isinstance_of
 from .run_log import StorePolicy
 from .run_recorder import RunRecorder
 from .scope import Scope, entered, scope_is_carried
@@ -237,7 +238,7 @@ class Execution:
                         if (result := self._before_round()) is not None:
                             return result
                         outcome = self.agent.step(self.recorder.round, self.context)
-                        if inspect.isawaitable(outcome):
+                        if is_awaitable(outcome):
                             runner = runner or stack.enter_context(asyncio.Runner())
                             outcome = runner.run(_awaited(outcome))
                         if (result := self._after_round(outcome)) is not None:
@@ -258,7 +259,7 @@ class Execution:
                         if (result := self._before_round()) is not None:
                             return result
                         outcome = self.agent.step(self.recorder.round, self.context)
-                        if inspect.isawaitable(outcome):
+                        if is_awaitable(outcome):
                             outcome = await outcome
                         if (result := self._after_round(outcome)) is not None:
                             return result
@@ -321,23 +322,39 @@ async def _awaited(awaitable: Awaitable[Any]) -> Any:
 
 def _as_outcome(outcome: Any, agent: str) -> Continue | Complete[Any] | NextStep:
     """Read an outcome, the contracts' JSON forms included."""
-    if isinstance(outcome, (Continue, Complete, NextStep)):
-        return outcome
+    if any(isinstance_of(outcome, cls) for cls in (Continue, Complete, NextStep)):
+        known: Continue | Complete[Any] | NextStep = outcome
+        return known
     if outcome is Continue:
         return Continue()
-    if isinstance(outcome, Mapping):
-        if outcome.get("type") == "continue":
-            return Continue()
-        if outcome.get("type") == "complete":
-            return Complete(outcome.get("value"))
-        if "step" in outcome:
-            try:
-                return NextStep.model_validate(dict(outcome))
-            except ValidationError as error:
-                raise UsageError(f"the step of {agent} returned a decision that is none: {error}") from error
-    raise UsageError(
-        f"the step of {agent} returned {type(outcome).__name__}; expected Continue(), Complete(value) or a NextStep"
-    )
+    fields = _fields_of(outcome)
+    kind = fields.get("type")
+    if type(kind) is str and kind == "continue":
+        return Continue()
+    if type(kind) is str and kind == "complete":
+        return Complete(fields.get("value"))
+    if "step" in fields:
+        try:
+            return NextStep.model_validate(fields)
+        except ValidationError as error:
+            raise UsageError(f"the step of {agent} returned a decision that is none: {error}") from error
+    returned = class_name(type(outcome)).rpartition(":")[2]
+    raise UsageError(f"the step of {agent} returned {returned}; expected Continue(), Complete(value) or a NextStep")
+
+
+def _fields_of(outcome: Any) -> dict[str, Any]:
+    """The entries of a mapping whose keys are texts; none of anything else, or of a mapping that cannot be read."""
+    try:
+        if isinstance_of(outcome, dict):
+            items = list(dict.items(outcome))
+        elif isinstance_of(outcome, Mapping) or type(outcome) is MappingProxyType:
+            items = list(outcome.items())
+        else:
+            return {}
+    except Exception:
+        return {}
+    texts = all(isinstance_of(key, str) for key, _ in items)
+    return {str.__str__(key): value for key, value in items} if texts else {}
 
 
 @overload

@@ -208,7 +208,7 @@ class RecordedBlock:
         try:
             return self._end(run, error)
         finally:
-            if isinstance(error, GeneratorExit):  # a coroutine that is closed may not await
+            if type(error) is GeneratorExit:  # a coroutine that is closed may not await
                 run.close()
             await run.aclose()
 

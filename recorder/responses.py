@@ -18,7 +18,9 @@ def usage_of(response: Any) -> dict[str, Any] | None:
     return {
         clean(key): value
         for key, value in usage.items()
-        if type(key) is str and not key.startswith("_") and (type(value) in (int, float) or type(value) is dict)
+        if type(key) is str
+        and not key.startswith("_")
+        and (type(value) is int or type(value) is float or type(value) is dict)
     } or None
 
 

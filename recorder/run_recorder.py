@@ -31,7 +31,7 @@ from .events import (
     RunSuspendedData,
     StepDecidedData,
 )
-from .introspection import class_name, clean, describe
+from .introspection import class_name, clean, describe, isinstance_of
 from .live_payload import LivePayload, RecordedChange
 from .locate import resolve_store
 from .memory_store import MemoryStore
@@ -278,7 +278,7 @@ class RunRecorder:
     def _decides(self, decision: Mapping[str, Any], raw: str | None) -> Data:
         self.decided = decision
         step = decision.get("step")
-        self.last_step = step if isinstance(step, str) else None
+        self.last_step = step if isinstance_of(step, str) else None
         return StepDecidedData(decision=dict(decision), raw=None if raw is None else clean(raw))
 
     # -- payload ------------------------------------------------------------------------------------
@@ -470,7 +470,9 @@ def error_info(error: BaseException) -> ErrorInfo:
     """An exception as an event holds it. A traceback that cannot be formatted is left out."""
     try:
         text = clean("".join(traceback.format_exception(error, limit=-FRAMES_OF_A_TRACEBACK)))
-    except Exception:  # the traceback module runs code of the exception's
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # the traceback module runs code of the exception's
         text = None
     name = class_name(type(error)).replace(":", ".", 1)
     return ErrorInfo(type=name, message=text_of(error), traceback=text, value=error)
@@ -480,5 +482,7 @@ def text_of(value: object) -> str:
     """What `str` makes of a value, whatever it is."""
     try:
         return clean(str(value))
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # SystemExit too
         return describe(value)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from .errors import AgentReplayError, RecordingFailed
+from .introspection import isinstance_of
 
 Stop = TypeVar("Stop", bound=BaseException)
+
+_CANCELLATIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+_exceptions_of: Final[Any] = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 class Interrupted(BaseException):
@@ -86,16 +90,14 @@ def all_in(error: BaseException, cls: type[Stop]) -> list[Stop]:
 
     A TaskGroup raises what its tasks raised as a group. One with anything else in it is a failure like any other.
     """
-    if isinstance(error, cls):
-        return [error]
-    if not isinstance(error, BaseExceptionGroup):
+    if isinstance_of(error, cls):
+        return [cast(Stop, error)]
+    if not isinstance_of(error, BaseExceptionGroup):
         return []
-    found = [all_in(inner, cls) for inner in error.exceptions]
+    found = [all_in(inner, cls) for inner in _exceptions_of(error)]
     return [one for inner in found for one in inner] if all(found) else []
 
 
 def is_cancellation(error: BaseException) -> bool:
     """Whether an exception says that somebody wanted the work to stop, rather than that it went wrong."""
-    return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)) or bool(
-        all_in(error, Cancelled)
-    )
+    return any(isinstance_of(error, cls) for cls in _CANCELLATIONS) or bool(all_in(error, Cancelled))
