@@ -212,7 +212,9 @@ def is_telling(text: str, *, certain: bool) -> bool:
         return sum(map(str.isdigit, text)) >= 12
     with_digit = any(map(str.isdigit, text))
     if not certain:
-        return _RANDOM.search(text) is not None or (with_digit and _SIGN.search(text) is not None)
+        return _RANDOM.search(text) is not None or (
+            with_digit and any(map(str.isalpha, text)) and _SIGN.search(text) is not None
+        )
     if any(map(str.isspace, text)):
         return len(text) >= 16 and with_digit
     if with_digit or _SIGN.search(text) is not None:

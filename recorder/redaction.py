@@ -240,7 +240,7 @@ class Redactor:
         def text(value: str) -> str:
             return self._text(value, depth)
 
-        return TreeRules(text, self._key_kind, self._leaf, self.is_clean, opens_bytes=depth == 0)
+        return TreeRules(text, self._key_kind, self._leaf, self.is_clean, self._names.doubtful_kind, depth == 0)
 
     def _key_kind(self, key: str) -> str | None:
         try:

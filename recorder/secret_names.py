@@ -11,6 +11,7 @@ in a text and an environment variable all come here, so they cannot disagree.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -44,6 +45,8 @@ _NEEDLES: Final = (
     *("dsn", "Dsn", "DSN"),
     *("essionid", "ESSIONID", "sessid", "SESSID"),
     *("srf", "SRF"),
+    *("assord", "epasse", "ennwort", "ENNWORT", "achtwoord", "ACHTWOORD", "ontrasen", "ONTRASEN", "senha", "Senha"),
+    *("SENHA", "haslo", "Haslo", "HASLO", "heslo", "Heslo", "HESLO", "alasana", "ALASANA", "dgangskode", "osenord"),
 )
 NEEDLES: Final = (*HARMLESS, BEARER, BASIC, *_NEEDLES)
 """In order of priority."""
@@ -55,7 +58,9 @@ _FAMILIES: Final = tuple(
     (kind, re.compile(regex))
     for kind, regex in {
         "csrf": r"[cx]srf(?:middleware)?(?:token)?$",
-        "password": r"(?:password|passwd|passphrase)s?$|pwd$",
+        "password": (
+            r"(?:password|passwd|passphrase)s?$|pwd$|(?:passwort|passord|kennwort|wachtwoord|adgangskode)$|motdepasse$"
+        ),
         "api-key": r"(?:api|app|application|consumer|subscription)keys?$",
         "private-key": r"priv(?:ate)?keys?$",
         "secret-key": (
@@ -73,6 +78,15 @@ _FAMILIES: Final = tuple(
 )
 FAMILIES: Final = tuple(kind for kind, _ in _FAMILIES)
 """The kinds of secrets that are known by their names."""
+
+
+_FOREIGN: Final = (
+    *("contraseña", "hasło", "lösenord", "şifre", "jelszó", "пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
+)
+FOREIGN_NAMES: Final = tuple(sorted({case for name in _FOREIGN for case in (name, name.capitalize(), name.upper())}))
+"""What a password is called where its name is not ASCII."""
+
+_FOREIGN_ENDING: Final = re.compile(rf"(?:{'|'.join(_FOREIGN)})[ :*_0-9]*\Z", re.IGNORECASE)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -97,6 +111,12 @@ _WHOSE_PASS: Final = _words(
     "postgres proxy rabbitmq redis root rpc sftp smtp sql ssh store sudo user wifi"
 )
 """`db_pass` is a password; `pass`, beside `fail`, is not."""
+
+_FOREIGN_WORDS: Final = _words("contrasena senha haslo heslo salasana losenord")
+"""Likewise in ASCII, where longer words may end so: "resenha" is another one."""
+
+_DOUBTFUL: Final = {"pass": "password", "parola": "password", "pin": "pin", "tokens": "token"}
+_WHOSE: Final = _words("my the new old current")
 
 _DIRECTORIES: Final = frozenset(("PWD", "OLDPWD"))
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -125,11 +145,11 @@ class SecretNames:
     def __init__(self, extra: Sequence[str] = (), allowed: Sequence[str] = ()) -> None:
         words = {name: words_of(name) if name.isascii() else [] for name in extra}
         self._extra = {"".join(parts): "-".join(parts) for parts in words.values() if parts}
-        self._allowed = frozenset("".join(words_of(name)) for name in allowed)
+        self._allowed = frozenset("".join(words_of(name)) or name.lower() for name in allowed)
         longest = {max(parts, key=len) for parts in words.values() if parts}
-        self.own_needles = _cases(longest)
+        self.own_needles = cases(longest)
         odd = {name: parts for name, parts in words.items() if name.encode().strip(_IDENTIFIER)}
-        self._whole_keys = {case: "-".join(odd[name]) or "custom" for name in odd for case in _cases([name])}
+        self._whole_keys = {case: "-".join(odd[name]) or "custom" for name in odd for case in cases([name])}
         self.whole_keys = tuple(self._whole_keys)
         self._needles = Needles((NEEDLES, self.own_needles))
         self._kinds: dict[bytes, str | None] = {}
@@ -138,6 +158,8 @@ class SecretNames:
         """Return the kind of secret that stands under this key of a dict, or None."""
         if key in self._whole_keys:
             return self._whole_keys[key]
+        if not key.isascii() and _FOREIGN_ENDING.search(key) is not None:
+            return None if key.lower() in self._allowed else "password"
         data = key.encode("utf-8", "surrogatepass")
         hits = self._needles.find(data)
         if not hits:
@@ -145,6 +167,19 @@ class SecretNames:
         _, start, end = max(hits, key=_end_of)
         rest = _REST_OF_KEY.match(data, end)
         return self.kind_at(data, start, rest.end(1))[0] if rest is not None else None
+
+    def doubtful_kind(self, key: str) -> str | None:
+        """Return the kind of secret that may stand under a key of a dict, if what stands there looks like one.
+
+        `pass` may count what passed, `tokens` may hold counts or words, and `pin` may be one of a chip.
+        """
+        words = words_of(key)
+        kind = _DOUBTFUL.get(words[-1]) if words else None
+        if kind is None or "".join(words) in self._allowed:
+            return None
+        if kind == "token":
+            return kind if len(words) == 1 or words[-2] not in _NO_SECRET_TOKEN else None
+        return kind if kind == "pin" or len(words) == 1 or words[-2] in _WHOSE else None
 
     def kind_at(self, data: bytes, start: int, end: int, floor: int = 0) -> tuple[str | None, int]:
         """Classify the identifier around a needle.
@@ -208,6 +243,8 @@ def _built_in_kind(words: list[str]) -> str | None:
         words = words[:-1]
     if not words:
         return None
+    if words[-1] in _FOREIGN_WORDS:
+        return "password"
     if words[-1] == "pass":
         return "password" if len(words) > 1 and words[-2] in _WHOSE_PASS else None
     name = "".join(words)
@@ -227,7 +264,13 @@ def _is_no_secret_token(words: list[str]) -> bool:
     return (stem or (before[-1] if before else "")) in _NO_SECRET_TOKEN
 
 
-def _cases(words: Iterable[str]) -> tuple[str, ...]:
+def escaped_endings() -> set[str]:
+    """Return how the foreign names end where JSON is written in ASCII: behind the last backslash."""
+    endings = {json.dumps(name)[1:-1].rpartition("\\")[2] for name in FOREIGN_NAMES}
+    return endings | {"u" + ending[1:5].upper() + ending[5:] for ending in endings}
+
+
+def cases(words: Iterable[str]) -> tuple[str, ...]:
     """The words, each in every usual case; the longest first."""
-    cases = {case for word in words for case in (word, word.lower(), word.capitalize(), word.upper())}
-    return tuple(sorted(cases, key=lambda case: (-len(case), case)))
+    found = {case for word in words for case in (word, word.lower(), word.capitalize(), word.upper())}
+    return tuple(sorted(found, key=lambda case: (-len(case), case)))

@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from . import secret_commands
+
 
 class Found(NamedTuple):
     """A secret in a text: its kind, and where it starts and ends."""
@@ -80,6 +82,9 @@ PEM_NEEDLE: Final = "----BEGIN"
 URL_NEEDLES: Final = ("://", "/\\/", "/\\\\")
 """What is between scheme and password of a URL, also with its slashes escaped; only where there is an "@" too."""
 
+_SPACE: Final = "\x00"
+"""Stands for the space in a needle, since spaces stand between needles."""
+
 _ANYWHERE: Final = {
     "hooks.slack.": (
         r"hooks\.slack\.com(?:\\*/)(?:services|workflows|triggers)(?:\\*/)(?P<slack_webhook>(?:\w|\\*/){12,})"
@@ -90,10 +95,14 @@ _ANYWHERE: Final = {
     **dict.fromkeys(URL_NEEDLES, r""),
     ":AA": r"",
     PEM_NEEDLE: r"",
+    **dict.fromkeys((needle.replace(" ", _SPACE) for needle in secret_commands.NEEDLES), r""),
 }
 """Likewise, behind anything; those without an expression have a function below."""
 
-NEEDLES: Final = tuple(needle for needles in (*_BY_NEEDLE, *_ANYWHERE) for needle in needles.split(" "))
+NEEDLES: Final = tuple(
+    needle.replace(_SPACE, " ") for needles in (*_BY_NEEDLE, *_ANYWHERE) for needle in needles.split(" ")
+)
+_COMMANDS_FROM: Final = len(NEEDLES) - len(secret_commands.NEEDLES)
 KINDS: Final = tuple(
     sorted(
         {"basic-credentials", "bearer-token", "private-key", "telegram-token", "url-password"}.union(
@@ -168,6 +177,8 @@ class Looks:
         special = _SPECIAL.get(number)
         if special is not None:
             return special(self, start, floor)
+        if number >= _COMMANDS_FROM:
+            return self._command(start, floor, NEEDLES[number].encode())
         expression, anywhere = _EXPRESSIONS[number]
         # What ends at the floor is a secret or token, however it ends.
         return _found((anywhere if start == floor else expression).match(self._data, start))
@@ -195,6 +206,12 @@ class Looks:
         colon = len(self._data[max(floor, start - 16) : start].rstrip(b"\\")) + max(floor, start - 16) - 1
         return self._url(colon, floor) if colon >= floor and self._data[colon] == 0x3A else None
 
+    def _command(self, start: int, floor: int, needle: bytes) -> Found | None:
+        place = secret_commands.find(self._data, start, needle)
+        if place is None or place.start < floor or TOKEN.match(self._data, place.start) is not None:
+            return None
+        return None if stands_for_a_secret(self._data[place.start : place.end]) else Found(*place)
+
     def _telegram(self, start: int, floor: int) -> Found | None:
         secret = _TELEGRAM.match(self._data, start)
         digits = _DIGITS.search(self._data, max(floor, start - 10), start) if secret is not None else None
@@ -213,7 +230,10 @@ class Looks:
 def check_of(number: int) -> Callable[[bytes, int], object]:
     """Return a quick check: given a text and where a needle starts, it is true where `Looks.at` finds a secret."""
     special = _SPECIAL.get(number)
-    if special is None:
+    if special is None and not NEEDLES[number].isascii():
+        length = len(NEEDLES[number].encode())
+        return lambda data, start: secret_commands.ends_a_key(data, start + length) or Looks(data).at(number, start)
+    if special is None and number < _COMMANDS_FROM:
         return _EXPRESSIONS[number][0].match
     if special is Looks._url:
         return _URL.match

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from . import secret_names, secret_patterns
 from .needles import Needles
+from .secret_commands import PROGRAM, ends_a_key, looks_like_a_password
 from .secret_names import BASIC_INDEX, BEARER_INDEX, REST, WINDOW, SecretNames, words_of
 from .secret_patterns import TOKEN, Looks, stands_for_a_secret
 
@@ -28,15 +29,34 @@ Edit: TypeAlias = tuple[int, int, bytes]
 
 _TAGGED_BYTES: Final = '"$type":"bytes'
 _ESCAPED_LETTER: Final = "\\\\u00"
+_OPTIONS: Final = ('"-u', '"--user', '"--proxy-user', '"-p', '"-a')
+_DOUBTFUL_KEYS: Final = (
+    *(f'{word}":{value}' for word in ("okens", "OKENS") for value in ("{", "[", '"')),
+    *(f'{word}":' for word in ("pass", "Pass", "PASS", "pin", "Pin", "PIN", "arola", "AROLA")),
+    *(f"{word}\\" for word in ("okens", "OKENS", "pass", "Pass", "PASS", "pin", "Pin", "PIN", "arola", "AROLA")),
+)
+_ESCAPED_NAMES: Final = tuple(sorted(secret_names.escaped_endings()))
+_ONLY_IN_BODIES: Final = (_TAGGED_BYTES, _ESCAPED_LETTER, *_OPTIONS, *_DOUBTFUL_KEYS, *_ESCAPED_NAMES)
+"""Needles that do nothing in a text: they tell that a body, or JSON in a text, needs a closer look."""
 
 _HARMLESS: Final = len(secret_names.HARMLESS)
 _PATTERNS_FROM: Final = len(secret_names.NEEDLES)
 _BODIES_FROM: Final = _PATTERNS_FROM + len(secret_patterns.NEEDLES)
-_OWN_NAMES_FROM: Final = _BODIES_FROM + 2
+_OWN_NAMES_FROM: Final = _BODIES_FROM + len(_ONLY_IN_BODIES)
 _A_TOKEN: Final = -1
 
-_FOLLOWED: Final = re.compile(rb"([A-Za-z0-9_.\-]{0,64}+(?: [kK]ey(?![A-Za-z0-9_]))?)[ *?)\]]*+[\"'`\\=:/>]")
+_FOLLOWED: Final = re.compile(
+    rb"([A-Za-z0-9_.\-]{0,64}+(?: [kK]ey(?![A-Za-z0-9_]))?)"
+    rb"(?:[ *?)\]]*+[\"'`\\=:/>]|[ ]++(?:is|was|ist|lautet|est|es)[ :]++[^\s0-9!@#$%^&*+=?~]{0,256}[0-9!@#$%^&*+=?~])"
+)
 """What must stand behind a name if anything is to happen because of it."""
+
+_DOUBTFUL_VALUE: Final = re.compile(rb"\\*[\"']|(?<=\")|[0-9]{4,8}(?![0-9.])")
+_ONLY_COUNTS: Final = re.compile(
+    rb"(?<=\[)(?:(?:[\w.-]++|\"[^\"\\]{0,7}\"),?)*+\]"
+    rb"|(?<=\{)(?:\"[\w ]++\":(?:[\w.-]++|\"[^\"\\]{0,7}\"),?)*+\}"
+)
+"""The rest of a list or dict of numbers and of texts that are too short to be secrets."""
 
 _PRINTABLE: Final = re.compile(rb"[2-7][0-9a-fA-F]")
 _SEPARATOR: Final = re.compile(
@@ -47,6 +67,12 @@ _ANNOTATION: Final = re.compile(
 )
 _OPENING: Final = re.compile(rb"(?:[bBrRuUfF]{1,2}(?=\\*[\"'`]))?(?P<quote>\\*+[\"'`])")
 _RECORD: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*\\*[\"'][vV]alue\\*[\"'][ \t]*:[ \t]*")
+_SAID: Final = re.compile(
+    rb"[ ]++(?:is|was|ist|lautet|est|es)(?: ?:)?[ ]++(?:\\*[\"'`])?(?P<value>[^\s\"'`\\<>()\[\]{},;]{6,256})"
+)
+"""`my password is …`: prose, in which only what does not read like a word is a secret."""
+
+_HYPHENATED: Final = re.compile(rb"[A-Za-z]+[0-9]*(?:[-/.][A-Za-z]+)+")
 _NEXT_ITEM: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*")
 _PAIR_BEFORE: Final = re.compile(rb"\([bru]?\\*[\"']\Z")
 _PAIR_AFTER: Final = re.compile(rb"\\*[\"'][ \t]*\)")
@@ -94,7 +120,7 @@ class SecretText:
         self.token = token
         own_names = names.own_needles
         self._always_from = _OWN_NAMES_FROM + len(own_names)
-        others = (*secret_patterns.NEEDLES, _TAGGED_BYTES, _ESCAPED_LETTER, *own_names, *names.whole_keys, *own_needles)
+        others = (*secret_patterns.NEEDLES, *_ONLY_IN_BODIES, *own_names, *names.whole_keys, *own_needles)
         groups = (secret_names.NEEDLES, others)
         self._needles = Needles(groups, apart=secret_patterns.URL_NEEDLES)
         checks = [self._check_of(*numbered) for numbered in enumerate(chain(*groups))]
@@ -160,8 +186,16 @@ class SecretText:
         if _PATTERNS_FROM <= number < _BODIES_FROM:
             return secret_patterns.check_of(number - _PATTERNS_FROM)
         length = len(needle.encode())
-        if number == _BODIES_FROM + 1:
+        if needle == _ESCAPED_LETTER:
             return lambda body, start: _PRINTABLE.match(body, start + length)
+        if needle in _OPTIONS:
+            return lambda body, start: PROGRAM.search(body, max(0, start - 512), start)
+        if needle in _ESCAPED_NAMES:
+            return lambda body, start: ends_a_key(body, start + length)
+        if needle in _DOUBTFUL_KEYS and needle[-1] in "[{":
+            return lambda body, start: _ONLY_COUNTS.match(body, start + length) is None
+        if needle in _DOUBTFUL_KEYS:
+            return lambda body, start: _DOUBTFUL_VALUE.match(body, start + length)
         if number == BASIC_INDEX:
             return lambda body, start: Looks(body).basic(start)
         if number == BEARER_INDEX:
@@ -242,7 +276,7 @@ class _Reading:
             return self._edit(*element.span(1), kind) if element is not None else None
         separator = _SEPARATOR.match(data, right)
         if separator is None:
-            return self._listed(left, right, kind)
+            return self._said(right, kind) or self._listed(left, right, kind)
         start = separator.end()
         if separator["sep"] == b":" and (annotation := _ANNOTATION.match(data, start)) is not None:
             start = annotation.end()
@@ -269,6 +303,13 @@ class _Reading:
             return None
         found = self._rules.leaf(kind, value, escaped)
         return None if found is None else (start, end, found[0] + self._rules.token(*found[1:]))
+
+    def _said(self, right: int, kind: str) -> Edit | None:
+        said = _SAID.match(self._data, right)
+        value = said["value"].rstrip(b".:!?") if said is not None else b""
+        if said is None or not looks_like_a_password(value) or _HYPHENATED.fullmatch(value) is not None:
+            return None
+        return self._edit(said.start("value"), said.start("value") + len(value), kind)
 
     def _listed(self, left: int, right: int, kind: str) -> Edit | None:
         """`"name": "Cookie", "value": "…"`, `("api_key", "…")`, `--password …`, `"--password", "…"`."""

@@ -18,7 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from .known_secrets import looks_random
 from .plain import Stored, dumps
+from .secret_commands import PIN, in_arguments, looks_like_a_password
+from .secret_patterns import stands_for_a_secret
 
 Place: TypeAlias = "str | int"
 
@@ -64,6 +67,9 @@ _ABOUT_THE_VALUE: Final = frozenset(
 )
 """What a tag says about a value rather than of it; not secret under a secret key."""
 
+_USERS: Final = frozenset(("user", "username", "login", "email"))
+"""Beside one of these, `pass` is a password whatever it looks like."""
+
 _SCHEMA_WORDS: Final = frozenset(
     (
         *("type", "title", "description", "format", "pattern", "default", "enum", "const", "example", "examples"),
@@ -83,6 +89,8 @@ _ENTRIES: Final = "entries"
 _PARTS: Final = "parts"
 _SCHEMA: Final = "schema"
 _COUNTS: Final = "counts"
+_DOUBTFUL: Final = "doubtful"
+"""Of what stands under `tokens`: some are secrets, most are counts or words, so each has to look like a secret."""
 
 _Node: TypeAlias = "tuple[Any, str | None, int, Place, Role, int, bool]"
 """A container to look at: itself, the kind of the secret key that it stands under, the number of the node it is in and
@@ -100,6 +108,7 @@ class TreeRules:
         leaf: gives what replaces a text or the bytes under a secret key, from the kind, the text, and whether it stands
             right under the key.
         is_clean: says, quickly, that nothing in the strict JSON of a tree would be replaced.
+        doubtful: gives the kind of secret that may stand under a key if its value looks like one, or None.
         opens_bytes: whether bytes are looked into: in trees, not in trees that are the JSON of a text.
     """
 
@@ -107,6 +116,7 @@ class TreeRules:
     key_kind: Callable[[str], str | None]
     leaf: Callable[[str, str | bytes, bool], str]
     is_clean: Callable[[bytes], bool]
+    doubtful: Callable[[str], str | None] = lambda key: None
     opens_bytes: bool = True
 
 
@@ -172,6 +182,8 @@ class Walk:
         """Look at a value in a node; `right`: whether it stands right under the secret key, None as the node does."""
         kind = type(value)
         right = self._nodes[number][6] if right is None else right
+        if role == _DOUBTFUL and secret is None and type(value) is str and looks_random(value):
+            secret = "token"
         if isinstance(value, str):
             new = self._rules.text(value) if secret is None else self._rules.leaf(secret, value, right)
             if new != value:
@@ -211,6 +223,7 @@ class Walk:
         schema = role == _SCHEMA
         record = self._kind_of_record(value) if secret is None else None
         pointers = secret is None and _is_operation(value)
+        doubt = role == _DOUBTFUL
         for key, item in value.items():
             text = rules.text(key)
             own = rules.key_kind(key)
@@ -219,6 +232,12 @@ class Walk:
                 own = own or rules.key_kind(text)
             if key == "value" and record is not None:
                 own = record
+            part = _DOUBTFUL if doubt else ""
+            if own is None and secret is None and (kind := rules.doubtful(key)) is not None:
+                if kind == "token" and type(item) is not int:
+                    part = _DOUBTFUL
+                elif _is_likely(kind, item, value):
+                    own = kind
             if secret is not None and not schema:
                 self._child(number, key, item, None if key == "$type" else own or secret, right=own is not None)
             elif own is not None and type(item) is dict and is_schema(item):
@@ -232,7 +251,7 @@ class Walk:
                 if pointer != item:
                     self._edit(number, key, pointer)
             else:
-                self._child(number, key, item, own, right=True if own is not None else None)
+                self._child(number, key, item, own, part, right=True if own is not None else None)
 
     def _kind_of_record(self, value: dict[str, Any]) -> str | None:
         """Return the kind of secret that the entry "value" of a dict is because of the other entries, or None."""
@@ -259,6 +278,13 @@ class Walk:
             self._child(number, 0, items[0], None)
             self._child(number, 1, items[1], own or secret, right=True if own is not None else None)
             return
+        if secret is None and items and all(type(item) is str for item in items):
+            self._visit_words(number, items, role)
+            return
+        if role == _DOUBTFUL:
+            for place, item in enumerate(items):
+                self._child(number, place, item, secret, role)
+            return
         role = _ENTRY if role == _ENTRIES else _PAIR if secret is None and role != _COUNTS else ""
         if role == _PAIR and not all(self._is_pair(item) for item in items):
             role = ""
@@ -267,6 +293,19 @@ class Walk:
             right = True if option is not None else None
             self._child(number, place, item, option or secret, role if type(item) is not str else "", right=right)
             option = self._kind(item) if secret is None and type(item) is str and item.startswith("--") else None
+
+    def _visit_words(self, number: int, items: list[str], role: Role) -> None:
+        """Look at a list of texts: perhaps the arguments of a command, or a name and its value."""
+        options = dict(in_arguments(items)) if len(items) > 1 else {}
+        pair = len(items) == 2 and _may_be_secret(items[1]) and self._kind(items[1]) is None
+        kind = None
+        for place, item in enumerate(items):
+            start = options.get(place)
+            if start is not None and not stands_for_a_secret(item[start:].encode("utf-8", "surrogatepass")):
+                self._edit(number, place, item[:start] + self._rules.leaf("password", item[start:], True))
+            else:
+                self._child(number, place, item, kind, role)
+            kind = self._kind(item) if item.startswith("--") or pair else None
 
     def _is_pair(self, item: Any) -> bool:
         """Say whether an item is a key and a value: a list or tuple of two that begins with a text or with bytes."""
@@ -333,6 +372,17 @@ class Walk:
         """Look at one part of a "deep" tag, where another part refers to it."""
         del self._unread[parts, index]
         self._child(parts, index, self._nodes[parts][0][index], secret)
+
+
+def _may_be_secret(value: str) -> bool:
+    return looks_like_a_password(value.encode("utf-8", "surrogatepass"))
+
+
+def _is_likely(kind: str, item: Any, around: dict[str, Any]) -> bool:
+    """Say whether the value under a doubtful key is a secret."""
+    if kind == "pin":
+        return type(item) in (int, str) and PIN.fullmatch(str(item)) is not None
+    return type(item) is str and (_may_be_secret(item) or not _USERS.isdisjoint(map(str.lower, around)))
 
 
 def is_schema(value: dict[str, Any]) -> bool:

@@ -13,7 +13,10 @@ SECRET = {
     "api-key": "api_key apikey apiKey ApiKey APIKEY API_KEY APIKey api-key x-api-key X-API-Key openaiApiKey "
     "OPENAI_API_KEY my.api_key api_key_2 API_KEY_OLD apiKeys",
     "password": "password Password PASSWORD passwd pwd passphrase DB_PASSWORD dbPassword userpassword new_password "
-    "password2 password_confirmation password_hash passwordHash MYSQL_PWD db_pass DB_PASS smtpPass user[password]",
+    "password2 password_confirmation password_hash passwordHash MYSQL_PWD db_pass DB_PASS smtpPass user[password] "
+    "Passwort datenbankPasswort DB_PASSWORT passord kennwort Wachtwoord mot_de_passe motDePasse motdepasse contrasena "
+    "contraseña Contraseña_2 senha nova_senha hasło HASŁO haslo heslo lösenord пароль Пароль db_пароль 密码 数据库密码 "
+    "パスワード: 비밀번호",
     "secret": "secret secrets client_secret clientSecret CLIENT_SECRET webhook_secret SecretString",
     "token": "token access_token accessToken refresh_token id_token auth_token authToken session_token bearer "
     "X-Auth-Token GITHUB_TOKEN access_tokens token_value hf_token bot_token",
@@ -33,6 +36,7 @@ NO_SECRET = (
     "eos_token pad_token price_per_token tokens_per_second time_to_first_token cookie_consent password_policy "
     "password_required author authors author_name authentication auth_method oauth auth0 keyboard key keys primary_key "
     "public_key foreign_key cache_key sort_key storage_key monkey broken PWD OLDPWD pass passed compass passport "
+    "resenha desenha mot passe parolas паролем "
     "access_key_id api_key_name secret_name secret_arn secretary session_id sessionId session connection connections "
     "credentials_file token_url authorization_endpoint signature thought_signature cookiecutter bearer_format "
     "AWS::IAM::AccessKey detail logprobs"

@@ -252,11 +252,59 @@ def test_all_of_a_cookie_header_is_secret(text: str, out: str) -> None:
         "std::token: x1y2z3",
         '<a accesskey="n" href="next.html">',
         "self._cookies: dict[str, Cookie] = {}, use_cookies: bool = True",
+        "the password is required, and the token is case-sensitive",
+        "the password is base64-encoded; the token is expired! Your password is: wrong.",
+        "sort -u bob:x1y2z3 | docker run -p 8080:80 --user 1000:1000",
+        "mysql -u root; ls -print0",
+        "curl -u bob:$PASSWORD https://h; curl -u 'bob:<password>' https://h",
+        "pass: 12, fail: 3, pass=True, bypass=x1y2z3w4, pass: test_login_1",
+        "spin=1234 pin=13 pin: A4 pin=123456789",
+        "пароль: обязателен",
     ],
 )
 def test_prose_and_code_that_speak_of_secrets_stay(text: str) -> None:
     """A value without quotes must look like a value; placeholders and references are none."""
     assert redact(text) is text
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("curl -u bob:{} https://example.com", "password"),
+        ("curl -sS -X POST 'https://example.com' --user 'bob:{}' -d x", "password"),
+        ("curl --proxy-user=bob:{} x", "password"),
+        ("mysql -uroot -p{} db", "password"),
+        ("mysqldump --host h -p'{}' db > x.sql", "password"),
+        ("mysql --password={} db", "password"),
+        ("PGPASSWORD={} psql -h x", "password"),
+        ("echo x && sshpass -p {} ssh host", "password"),
+        ("docker login -u bob -p {} example.com", "password"),
+        ("redis-cli -h host -a {} ping", "password"),
+        ("user=bob pass={} host=x", "password"),
+        ("user: bob, pass: {}", "password"),
+        ("my password is {}.", "password"),
+        ("The password is: {}", "password"),
+        ('so the API key is "{}", he said', "api-key"),
+        ("Das Passwort lautet {}!", "password"),
+        ("Пароль: {}", "password"),
+        ("密码：{}", "password"),
+        ("contraseña={}", "password"),
+    ],
+)
+def test_commands_and_sentences_hold_secrets_too(text: str, kind: str) -> None:
+    """Where no key and no quotes say it: as an argument, and in prose if it looks like one."""
+    secret = "hunter22x1" if kind == "password" else "x1y2z3w4v5"
+
+    out = redact(text.format(secret))
+
+    assert kinds(text.format(secret)) == [kind]
+    assert TOKEN.sub("{}", out) == text
+
+
+@pytest.mark.parametrize("text", ["pin=4821", "PIN: 4821", "your PIN is 48213", "card_pin=4821&x=1"])
+def test_a_pin_is_known_by_its_name_and_digits(text: str) -> None:
+    """Four to eight of them."""
+    assert "[redacted:pin:" in redact(text)
 
 
 # -- JSON in a text ----------------------------------------------------------------------------------------------------
@@ -328,6 +376,12 @@ HOSTILE = {
     "options": "--token ",
     "half tokens": "[redacted:",
     "elements": "<password>a",
+    "commands": "curl -u ",
+    "users": "curl --user a:",
+    "options of programs": "mysql -p ",
+    "sentences": "password is ",
+    "passes": "pass=a",
+    "foreign names": "пароль: ",
     "spaces": "token" + " " * 60,
     "brackets": "[",
     "braces": '{"a":',

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from agentreplay.recorder.redaction import Redactor, find_tokens, is_token
+from agentreplay.recorder.redaction import RedactionRules, Redactor, find_tokens, is_token
 from agentreplay.recorder.values import decode, dumps, encode
 from pydantic import BaseModel
 
@@ -121,6 +121,75 @@ def test_a_parameter_that_is_described_is_no_secret() -> None:
 def test_pairs_records_options_and_patches_are_keys_and_values_too(tree: Any) -> None:
     """Headers, environment variables, arguments and JSON Patch operations name their secrets in other ways."""
     assert dumps(redact(tree)) == dumps(tree).replace(b"hunter2", HUNTER2.encode())
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"pass": "{}"},
+        {"user": "bob", "Pass": "{}", "port": 22},
+        {"parola": "{}"},
+        {"tokens": {"a": "{}", "n": 3}},
+        {"userTokens": ["{}", {"b": ["{}"]}]},
+        {"tokens": "{}"},
+        ["password", "{}"],
+        ["curl", "-s", "-u", "bob:{}", "https://example.com"],
+        ["/usr/bin/curl", "--user=bob:{}"],
+        ["mysql", "-uroot", "-p{}", "db"],
+        ["sshpass", "-p", "{}", "ssh", "host"],
+        ["docker", "login", "-u", "bob", "-p", "{}"],
+        ["redis-cli", "-a", "{}"],
+        {"Passwort": "{}", "contraseña": "{}", "пароль": "{}", "密码": "{}", "パスワード": "{}"},
+    ],
+)
+def test_doubtful_names_hold_a_secret_if_it_looks_like_one(tree: Any) -> None:
+    """Under `pass` and `tokens`, in a list of two, as an argument of a command, in other languages."""
+    for text in (json.dumps(tree), dumps(tree).decode()):
+        filled = json.loads(text.replace("{}", "hunter22x1"))
+        nested = text.replace("{}", "hunter22x1")
+        for value in (filled, nested, {"x": [nested]}, json.dumps({"x": nested})):
+            out = json.dumps(Redactor(b"k" * 32).redact(value), ensure_ascii=False)
+            assert not Redactor(b"k" * 32).is_clean(dumps(value))
+            assert "hunter22x1" not in out
+            assert out.count("[redacted:") == text.count("{}")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"pass": 12, "fail": 3},
+        {"pass": "yes", "compass": "north-1", "parola": "casa"},
+        {"pass": True, "pin": 13, "spin": 1234, "pins": [1234]},
+        {"tokens": 12},
+        {"tokens": {"input": 3, "output": 4, "model": "gpt"}},
+        {"tokens": ["The", "quick", "brown", "internationalization"]},
+        {"input_tokens": {"a": "hunter22x1"}},
+        ["password", "email"],
+        ["password", "password2"],
+        ["token", "count"],
+        ["ls", "-a", "hunter22x1"],
+        ["docker", "run", "-p", "8080:80", "--user", "1000:1000"],
+    ],
+)
+def test_what_a_doubtful_name_counts_or_names_stays(value: Any) -> None:
+    """Numbers, words, lists of names, options of other programs."""
+    assert redact(value) is value
+    assert redact([json.dumps(value)]) == [json.dumps(value)]
+
+
+@pytest.mark.parametrize("value", [4821, "4821", "48215678"])
+def test_a_pin_has_four_to_eight_digits(value: Any) -> None:
+    """As a text and as a number; a chip has fewer pins."""
+    assert redact({"cardPin": value})["cardPin"].startswith("[redacted:pin:")
+    assert not REDACTOR.is_clean(dumps({"pin": value}))
+
+
+def test_an_allowed_name_is_never_in_doubt() -> None:
+    """What the user says is none is none, also of these names and in any script."""
+    allowing = Redactor(b"k" * 32, RedactionRules(allowed_keys=("pass", "tokens", "pin", "пароль")))
+    tree = {"pass": "hunter22x1", "tokens": ["hunter22x1"], "pin": 4821, "Пароль": "hunter22x1"}
+
+    assert allowing.redact(tree) is tree
 
 
 @pytest.mark.parametrize("value", [["password", "email"], {"name": "password", "type": "string"}, {"value": "x"}])
