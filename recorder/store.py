@@ -41,6 +41,8 @@ class RunInfo:
         status: running, completed, failed, cancelled, interrupted; crashed is derived, see `liveness`.
         steps: rounds finished.
         started, finished: microseconds since 1970, UTC; 0 and None when not yet.
+        origin: "recorded", or "imported" from another tool; of what came in a cassette also "prefix", if only the
+            events are here that a fork shares, or "salvaged", if its file had lost its end.
         parent: the uid of the run that started this one, for a child run.
         fork_of, fork_seq: the uid of the run this one was forked from, and the last event they share.
         head_seq, head_hash: the last event, as the last append left it; `LOST` if that is gone.

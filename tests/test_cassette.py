@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +10,13 @@ from typing import Any
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.cassette import References, ranges_of
-from agentreplay.recorder.errors import CorruptLog, ExportFailed, ImportFailed, RunNotFound, StoreError, UsageError
+from agentreplay.recorder.errors import ImportFailed, StoreError
 from agentreplay.recorder.event_codec import digest_of
-from agentreplay.recorder.exporting import export_run, write_cassette
 from agentreplay.recorder.hashes import content_address
 from agentreplay.recorder.importers import detect, import_file
 from agentreplay.recorder.importers.source import SourceFile
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.redaction import RedactionRules
-from agentreplay.recorder.replacing import replacing
 from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import EventStore
 from agentreplay.recorder.values import dumps, loads
@@ -556,6 +552,20 @@ def test_what_the_header_has_beside_is_kept(store: EventStore, file: Path) -> No
     assert exported(store, UID(1), file) == data
 
 
+def test_a_rule_that_was_added_to_a_cassette_is_taken_over(store: EventStore, file: Path) -> None:
+    """A file whose runs are here, but whose header says more, adds no event; what it says is kept from now on."""
+    home = MemoryStore()
+    lines = exported(home, record_small(home).uid, file).splitlines()
+    import_file(file, store)
+    lines[0] = lines[0][:-1] + b',"ignore":["$..now"]}'
+    report = imported(closed(lines[:-1]), file, store)
+    assert (report.imported, report.notes) == (0, ["run1: what the file's header says of it was taken over"])
+    assert exported(store, UID(1), file) == closed(lines[:-1])
+    assert imported(closed(lines[:-1]), file, store).notes == [
+        "nothing was added: run1, run2 hold all of it already",
+    ]
+
+
 def test_a_header_that_was_edited_says_how_to_close_the_file_again(store: EventStore, file: Path) -> None:
     """A person who adds a rule by hand is told the hash that belongs into the last line."""
     home = MemoryStore()
@@ -588,6 +598,19 @@ def test_a_newer_version_is_named(store: EventStore, file: Path) -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_file_goes_to_the_nearest_store_unless_another_is_named(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`import_file(path)` and `export_run(run, path)` find the store as every other function does."""
+    monkeypatch.setenv("AGENTREPLAY_STORE", str(tmp_path / "here.db"))
+    home = MemoryStore()
+    data = exported(home, record_small(home).uid, file)
+    assert ar.import_file(file).runs == ["run1", "run2"]
+    assert ar.export_run("run1", str(file)) == file
+    assert file.read_bytes() == data
+    ar.open_store().close()
+
+
 def test_a_cassette_is_known_under_any_name(file: Path) -> None:
     """By its first line; also when that is damaged, by the others."""
     home = MemoryStore()
@@ -595,128 +618,6 @@ def test_a_cassette_is_known_under_any_name(file: Path) -> None:
     for changed in (data, b"\xef\xbb\xbf" + data, data.replace(b"agentreplay", b"agentrepley", 1), data[300:]):
         file.write_bytes(changed)
         assert detect(SourceFile.read(file)).name == "cassette"
-
-
-def test_the_file_is_replaced_as_a_whole_or_not_at_all(file: Path) -> None:
-    """An export that fails leaves the old file, its permissions and nothing beside it."""
-    home = MemoryStore()
-    run = record_small(home)
-    file.write_text("old")
-    file.chmod(0o640)
-    with pytest.raises(ZeroDivisionError), replacing(file) as new:
-        new.write(b"half" * (1 // 0))
-    with pytest.raises(RunNotFound):
-        export_run("run77", file, store=home)
-    assert file.read_text() == "old"
-    link = file.with_name("link.jsonl")
-    link.symlink_to(file.name)
-    assert export_run(run, link, store=home) == link
-    assert link.is_symlink()
-    assert file.read_bytes().startswith(b'{"agentreplay":"cassette"')
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert sorted(path.name for path in file.parent.iterdir()) == ["link.jsonl", "run.jsonl"]
-
-
-def test_what_is_no_place_for_a_file_is_refused(file: Path) -> None:
-    """A folder, a device, a folder that is not there, a name that no file can have: one error each, nothing changed."""
-    home = MemoryStore()
-    run = record_small(home)
-    refused = {}
-    for path in (file.parent, Path("/dev/null"), file / "missing" / "x", Path("nul\0character"), Path("x" * 300)):
-        with pytest.raises(ExportFailed) as caught:
-            export_run(run, path, store=home)
-        assert caught.value.path == str(path)
-        refused[path] = str(caught.value).partition(": ")[2].partition(";")[0]
-    assert [*refused.values()] == [
-        "it is a folder",
-        "it is a device, which cannot be replaced",
-        "No such file or directory",
-        "embedded null byte",
-        "File name too long",
-    ]
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    with pytest.raises(UsageError):
-        export_run(run, file, "cobol", store=home)
-
-
-@pytest.mark.parametrize("what", ["body", "hash", "content", "missing content", "gap", "conversation", "cut"])
-def test_a_damaged_log_is_not_exported(what: str, file: Path) -> None:
-    """What would not verify when it is read is not written: the error names the event, and no file is there."""
-    home = MemoryStore()
-    run = record_family(home)
-    log = home._logs[run.number]
-    row = log[2]
-    if what == "body":
-        row.body = (row.body or b"").replace(b"ask", b"asc")
-    elif what == "hash":
-        row.hash = "sha256:" + "0" * 64
-    elif what == "content":
-        home._contents[row.conversations["messages"][0]] = b"{}"
-    elif what == "missing content":
-        del home._contents[row.conversations["messages"][0]]
-    elif what == "gap":
-        del log[2]
-    elif what == "conversation":
-        row.conversations["messages"].reverse()
-    else:
-        del log[-1]
-    with pytest.raises(CorruptLog) as caught:
-        export_run(run, file, store=home)
-    assert caught.value.run == "run1"
-    assert caught.value.seq == (17 if what == "cut" else 2)
-    assert "`agentreplay verify run1` shows what is damaged" in str(caught.value)
-    assert list(file.parent.iterdir()) == []
-
-
-def test_links_that_lead_nowhere_are_no_endless_work(file: Path) -> None:
-    """A fork of a run that is not there, and runs that are each other's children or forks."""
-    home = MemoryStore()
-    add_raw(home, [stored(0, b"{}")], UID(1), parent=UID(2))
-    add_raw(home, [stored(0, b"{}")], UID(2), parent=UID(1))
-    assert lines_of(exported(home, UID(1), file))[0]["runs"][1]["run"] == UID(2)
-    add_raw(home, [], UID(3), fork_of=UID(4), fork_seq=0)
-    with pytest.raises(CorruptLog):
-        export_run(UID(3), file, store=home)
-    add_raw(home, [], UID(4), fork_of=UID(3), fork_seq=0)
-    with pytest.raises(CorruptLog):
-        export_run(UID(3), file, store=home)
-
-
-def test_progress_goes_from_nothing_to_all(store: EventStore, file: Path) -> None:
-    """Of an export and of an import, by events; an import that adds nothing ends at all as well."""
-    home = MemoryStore()
-    run = record_family(home)
-    seen: list[tuple[int, int]] = []
-
-    def progress(done: int, total: int) -> None:
-        seen.append((done, total))
-
-    export_run(run, file, store=home, progress=progress)
-    assert seen == [(done, 30) for done in range(31)]
-    for _ in range(2):
-        seen.clear()
-        import_file(file, store, progress=progress)
-        assert (seen[0], seen[-1]) == ((0, 30), (30, 30))
-        assert seen == sorted(seen)
-
-
-def test_a_run_that_goes_on_is_written_as_far_as_it_was(file: Path) -> None:
-    """Events that are appended while a run is exported do not come into it."""
-    home = MemoryStore()
-    run = record_small(home)
-    lines: list[bytes] = []
-
-    def write(line: bytes) -> None:
-        lines.append(line)
-        if len(lines) == 4:
-            home.append(run.uid, 2, [event("x.late", 3)])
-
-    write_cassette(home, run.uid, write)
-    file.write_bytes(b"".join(lines))
-    there = MemoryStore()
-    import_file(file, there)
-    assert there.run(UID(1)).head_seq == 2
-    assert home.run(UID(1)).head_seq == 3
 
 
 # -- recordings that open for ever -------------------------------------------------------------------------------------

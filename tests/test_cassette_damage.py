@@ -24,7 +24,9 @@ from cassette_runs import (
     UID,
     closed,
     content_of,
+    event,
     exported,
+    finished,
     fork_at,
     imported,
     lines_of,
@@ -32,7 +34,10 @@ from cassette_runs import (
     record_forks,
     record_small,
     small_cassette,
+    started,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 HEADER, RUN, STARTED, MESSAGE, SECOND_MESSAGE, CALLED, SUBRUN, END, CHILD, CHILD_STARTED, CHILD_END, LAST = range(12)
 """The lines of the small cassette."""
@@ -53,6 +58,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventStore
     opened: EventStore = MemoryStore() if request.param == "memory" else SqlStore(f"sqlite:///{tmp_path / 'store.db'}")
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A cassette of forks and child runs."""
+    home = MemoryStore()
+    return exported(home, record_forks(home).uid, tmp_path_factory.mktemp("forks") / "run.jsonl")
 
 
 def refused(data: bytes, file: Path, **options: Any) -> ImportFailed:
@@ -160,6 +172,52 @@ def test_salvaging_what_was_changed_anywhere_keeps_only_what_is_sound(small: byt
         if small[at : at + 1] != b"\n":  # a line feed that was changed takes the line behind it along
             assert lost == may_lose.get(line, {UID(1): 0, UID(2): 0}), (at, line)
         line += small[at : at + 1] == b"\n"
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    damages=st.lists(st.tuples(st.integers(0, 8), st.integers(0), st.integers(0), st.binary(max_size=9)), min_size=1)
+)
+def test_any_damage_is_refused_and_salvaged_soundly(
+    damages: list[tuple[int, int, int, bytes]], forks: bytes, file: Path
+) -> None:
+    """Bytes and lines changed, cut out, put in, doubled, moved, zeroed, in a file of forks and child runs."""
+    data = forks
+    for damage in damages:
+        data = damaged(data, *damage)
+    whole = MemoryStore()
+    imported(forks, file, whole)
+    hashes = {info.uid: [row.hash for row in whole.rows(info)] for info in whole.runs()}
+    store, refusal = MemoryStore(), ""
+    try:
+        imported(data, file, store, format="cassette")
+    except ImportFailed as error:
+        refusal = str(error)
+    assert content_of(store) == ({} if refusal else content_of(whole))
+    assert "fault of agentreplay" not in refusal
+    try:
+        imported(data, file, store, format="cassette", salvage=True)
+    except ImportFailed:
+        assert store.runs() == []
+    for info in store.runs():
+        kept = [row.hash for row in store.rows(info)]
+        assert kept == hashes[info.uid][: len(kept)]
+    assert all("salvaged" in problem.what for problem in store.verify())
+    imported(forks, file, store)
+    assert {info.uid: [row.hash for row in store.rows(info)] for info in store.runs()} == hashes
+
+
+def damaged(data: bytes, kind: int, at: int, to: int, new: bytes) -> bytes:
+    """One of nine kinds of damage; the numbers may be any."""
+    lines = data.split(b"\n")
+    at, to, line, place = at % len(data), to % len(data), at % len(lines), to % len(lines)
+    if kind < 6:
+        start, end = sorted((at, to))
+        middle = (new, b"", b"\0" * (end - start), data[start:end] * 2, data[start:end][::-1], b"\n")[kind]
+        return data[:start] + middle + data[min(end, start + 300) :] or b"x"
+    moved = lines.pop(line)
+    lines[place:place] = [[], [moved], [moved, moved]][kind - 6]
+    return b"\n".join(lines) or b"x"
 
 
 # -- each sort of damage -----------------------------------------------------------------------------------------------
@@ -368,6 +426,10 @@ def test_a_header_that_is_none_is_named(header: bytes, found: str, file: Path) -
     assert found in str(error)
 
 
+def uid_of(number: int) -> str:
+    return f"01900000-0000-7000-8000-{number:012x}"
+
+
 def entry(uid: str = UID(1), **fields: Any) -> dict[str, Any]:
     return {"run": uid, "agent": "a", "events": 0, "hash": "", **fields}
 
@@ -400,6 +462,10 @@ def entry(uid: str = UID(1), **fields: Any) -> dict[str, Any]:
         ([entry(lost={"seq": -1, "hash": None})], "it does not say properly what was lost"),
         ([entry(lost=[])], "it does not say properly what was lost"),
         ([entry(fork_of=UID(2), fork_seq=5)], "which does not stand before it"),
+        (
+            [entry(), *(entry(uid_of(n), fork_of=uid_of(n - 1), fork_seq=0) for n in range(2, 400))],
+            "is a fork of a fork of too many",
+        ),
     ],
     ids=lambda value: None if isinstance(value, list) else value[:40],
 )
@@ -474,7 +540,6 @@ def hostile(body: bytes, *contents: bytes, conversations: bytes = b"") -> bytes:
             hostile(b'{"request":{"m":{"$type":"messages","hash":"x"}}}'),
             "does not have the conversations that its body",
         ),
-        (hostile(b'{"x":1}}'), "it is not JSON"),
         (hostile(b'{"x":1}', b'{"message":0,"hash":"sha256:%b","base64":"!"}' % (b"0" * 64)), "it has no content"),
         (hostile(b'{"x":1}', b'{"message":0,"hash":"sha256:%b","zip":"!"}' % (b"0" * 64)), "it has no content"),
         (
@@ -617,8 +682,6 @@ def test_salvaging_keeps_what_is_sound_and_lists_what_is_not(store: EventStore, 
 
 def test_a_salvaged_run_that_went_another_way_is_not_whole(file: Path) -> None:
     """Events that were appended here do not stand for those that were lost."""
-    from cassette_runs import event
-
     home, store = MemoryStore(), MemoryStore()
     run = record_small(home)
     lines = exported(home, run.uid, file).splitlines()
@@ -626,6 +689,21 @@ def test_a_salvaged_run_that_went_another_way_is_not_whole(file: Path) -> None:
     imported(b"\n".join(lines) + b"\n", file, store, salvage=True)
     store.append(UID(1), 1, [event("x.other", 2)])
     assert [problem.seq for problem in store.verify(UID(1))] == [3]
+
+
+def test_a_claim_of_a_damaged_file_does_not_stand_against_a_sound_one(file: Path) -> None:
+    """A header that was damaged as well may say that more was lost than there ever was."""
+    home = MemoryStore()
+    run = home.create_run("a", uid=UID(1))
+    home.append(run, -1, [started("a"), event("x.n", 1), finished(2)])
+    data = exported(home, UID(1), file)
+    cut = data[: data.index(b'{"seq":2')].replace(b'"events":3', b'"events":7', 1)
+    store = MemoryStore()
+    imported(cut, file, store, salvage=True)
+    assert [problem.what.partition(":")[0] for problem in store.verify()] == ["events up to 6 are missing"]
+    assert imported(data, file, store).imported == 1
+    assert store.verify() == []
+    assert store.run(UID(1)).origin == "recorded"
 
 
 def test_a_fork_is_lost_with_the_events_that_it_shares(store: EventStore, file: Path) -> None:

@@ -146,22 +146,31 @@ class _Step:
         facts, known, note = self.run.facts, self.known, dict(self.old)
         last = self.run.last if known is None else max(self.run.last, known.head_seq)
         lost = Lost(**note["lost"]) if "lost" in note else None
+        header = recording.header
+        extra = {"header": header.extra if header is not None and header.run == facts.uid else {}, "run": facts.extra}
+        note.update({name: value for name, value in extra.items() if value})
         if known is None or self.adds:
-            header = recording.header
-            extra = {
-                "header": header.extra if header is not None and header.run == facts.uid else {},
-                "run": facts.extra,
-            }
-            note.update({name: value for name, value in extra.items() if value})
             lost = self.run.cut or facts.lost or lost
         note.pop("lost", None)
-        if lost is not None and lost.seq > last:
+        if lost is not None and not self._found(lost, recording):
             note["lost"] = lost._asdict()
         if known is None and facts.prefix:
             note["prefix"] = True
         elif not facts.prefix and last == self.run.last:
             note.pop("prefix", None)
         return note
+
+    def _found(self, lost: Lost, recording: Recording) -> bool:
+        """Whether the file has what was lost: that very event, or the run, sound, to its end or further than it was.
+
+        What was said to be lost stood in a damaged file, so it may itself be wrong.
+        """
+        if recording.hash_at(self.run.facts.uid, lost.seq) == lost.hash is not None:
+            return True
+        if self.run.cut is not None or self.run.facts.lost is not None:
+            return False
+        ended = self.run.summary.get("status") in ("completed", "failed", "cancelled")
+        return ended or self.run.last >= (lost.seq if lost.hash is not None else lost.seq - 1)
 
     def addition(self, delivery: _Delivery) -> Addition:
         """What the store is asked to do."""
@@ -266,24 +275,26 @@ def _compare(run: ReadRun, known: RunInfo, recording: Recording, store: EventSto
         )
 
 
-def _refuse_circles(plan: Iterable[_Step], store: EventStore, path: str) -> None:
+def _refuse_circles(plan: Iterable[_Step], store: EventStore, path_of_file: str) -> None:
     """Refuse a new run whose parents, here and in the file together, lead back to it."""
     new = {step.run.facts.uid: step.run for step in plan if step.known is None}
+    sound: set[str | None] = {None}
     for uid, run in new.items():
-        seen = {uid}
-        above = run.facts.parent
-        while above is not None:
-            if above in seen:
+        path: set[str | None] = set()
+        above: str | None = uid
+        while above not in sound:
+            if above in path:
                 raise failure(
-                    path,
+                    path_of_file,
                     f"the run {uid} is its own parent's parent",
                     "parents that lead to a first run",
                     "It was not written by agentreplay.",
                     run.line,
                 )
-            seen.add(above)
-            known = None if above in new else _known(store, above)
+            path.add(above)
+            known = None if above in new else _known(store, above or "")
             above = new[above].facts.parent if above in new else known.parent if known is not None else None
+        sound |= path
 
 
 # -- what became of it -------------------------------------------------------------------------------------------------
@@ -322,8 +333,10 @@ def _notes_of(step: _Step, name: str) -> Iterator[str]:
         yield f"{name} ended at event {known.head_seq}; events {step.after + 1} to {run.last} were added"
     elif known is not None and known.head_seq > run.last and not run.facts.prefix:
         yield f"{name} goes on to event {known.head_seq}; the file ends at event {run.last}"
-    elif known is not None and step.changes:
-        yield f"{name} is now known to be whole"
+    elif known is not None and step.note.keys() < step.old.keys():
+        yield f"{name} is known to be whole now"
+    if known is not None and any(step.note.get(part) != step.old.get(part) for part in ("header", "run")):
+        yield f"{name}: what the file's header says of it was taken over"
     if "prefix" in step.note and step.changes:
         yield f"{name} is here only as far as its fork shares it, to event {run.last}"
     if (cut := run.cut) is not None:

@@ -200,8 +200,9 @@ class _Reader:
         self._begin(facts, number)
 
     def _next(self) -> RunFacts | None:
-        """The first run of the header whose section was not read."""
-        return next((facts for uid, facts in self._listed.items() if uid not in self._read.runs), None)
+        """The run that the header has next, once the sections before it were read in its order."""
+        runs, done = [] if self._read.header is None else self._read.header.runs, len(self._read.runs)
+        return runs[done] if done < len(runs) else None
 
     def _begin(self, facts: RunFacts, number: int) -> None:
         self._current, self._skipping = None, True
