@@ -63,7 +63,7 @@ def export_run(
     path: str | os.PathLike[str],
     format: str = "cassette",
     *,
-    store: EventStore | None = None,
+    store: EventStore | str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Write a run to a file, which is replaced as a whole or not at all.
@@ -72,7 +72,7 @@ def export_run(
         run: the run; one that is still running is written as far as it is now.
         path: the file.
         format: "cassette": the run with its child runs, and of a fork the events that it shares.
-        store: where the run is; the nearest store unless given.
+        store: a store, or the URL of one; by default the one that is found from here.
         progress: called as it goes on.
 
     Returns:
@@ -86,7 +86,8 @@ def export_run(
     """
     if format not in FORMATS:
         raise UsageError(f'there is no format "{format}" to export to; expected {", ".join(FORMATS)}')
-    store = store or open_store(create=False)
+    if not isinstance(store, EventStore):
+        store = open_store(store, create=False)
     with replacing(path) as file:
         write_cassette(store, run, file.write, progress)
     return Path(path)

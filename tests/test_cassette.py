@@ -605,7 +605,7 @@ def test_a_file_goes_to_the_nearest_store_unless_another_is_named(
     monkeypatch.setenv("AGENTREPLAY_STORE", str(tmp_path / "here.db"))
     home = MemoryStore()
     data = exported(home, record_small(home).uid, file)
-    assert ar.import_file(file).runs == ["run1", "run2"]
+    assert ar.import_file(file) == ["run1", "run2"]
     assert ar.export_run("run1", str(file)) == file
     assert file.read_bytes() == data
     ar.open_store().close()

@@ -20,7 +20,6 @@ from uuid import UUID
 
 from ..errors import AgentReplayError, RunNotFound, StoreError
 from ..event_codec import StoredEvent, encode_event
-from ..locate import open_store
 from ..store import EventStore, RunInfo, Summary
 from .builder import RunBuilder
 from .cassette import Cassette
@@ -95,7 +94,7 @@ def detect(source: SourceFile) -> Importer | Cassette:
 
 def import_file(
     path: str | os.PathLike[str],
-    store: EventStore | None = None,
+    store: EventStore,
     format: str | None = None,
     progress: Progress | None = None,
     *,
@@ -105,7 +104,7 @@ def import_file(
 
     Args:
         path: the file.
-        store: where the runs go; the nearest store unless given.
+        store: where the runs go.
         format: one of `FORMATS`; found from the file unless given.
         progress: called as it goes on, for a progress bar.
         salvage: of a damaged cassette, keep what is sound. Files of other tools are always read as far as they go.
@@ -114,7 +113,7 @@ def import_file(
         ImportFailed: the file cannot be imported; nothing of it was stored.
         StoreError: the store failed; nothing was stored.
     """
-    return import_source(SourceFile.read(path), store or open_store(), format, progress, salvage=salvage)
+    return import_source(SourceFile.read(path), store, format, progress, salvage=salvage)
 
 
 def import_source(
