@@ -84,6 +84,8 @@ class _Copier:
         return made
 
     def _copied_by_its_type(self, value: Any) -> Any:
+        if type(value) is tuple and self._keeps_fixed_tuples(value):
+            return value
         before = len(self._memo)
         if self._too_deep < _MOST_TOO_DEEP:
             try:
@@ -98,6 +100,29 @@ class _Copier:
         self._memo[id(value)] = copied
         self._originals.append(value)
         return copied
+
+    def _keeps_fixed_tuples(self, root: tuple[Any, ...]) -> bool:
+        """Note the tuples in which nothing can change, each once, which `copy.deepcopy` would not; is `root` one?"""
+        mixed: set[int] = set()
+        opened: set[int] = set()
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            inner = [item for item in node if type(item) is tuple]
+            if id(node) not in opened:
+                opened.add(id(node))
+                todo.extend([item for item in inner if id(item) not in opened])
+                continue
+            todo.pop()
+            if id(node) in self._memo or id(node) in mixed:
+                continue
+            fixed = all(type(item) is tuple or id(type(item)) in _ATOMS for item in node)
+            if fixed and all(self._memo.get(id(item)) is item for item in inner):
+                self._memo[id(node)] = node
+                self._originals.append(node)
+            else:
+                mixed.add(id(node))
+        return self._memo.get(id(root)) is root
 
     def _with_its_keys(self, value: dict[Any, Any]) -> Any:
         """Copy a dict whose keys cannot be copied, and stay the user's own objects."""
