@@ -26,28 +26,51 @@ PIN: Final = re.compile(r"[0-9]{4,8}")
 _REACH: Final = 256
 """How far in front of an option its program may stand, in bytes."""
 
-_CURL: Final = re.compile(rb"\bcurl(?:\.exe)?\b")
-_MYSQL: Final = re.compile(rb"\b(?:mysql|mariadb)[\w-]*")
-_WITH_P: Final = re.compile(rb"\b(?:sshpass|mongo\w*|(?:docker|podman) login)\b")
-_REDIS: Final = re.compile(rb"\bredis-cli\b")
-_END_OF_A_COMMAND: Final = re.compile(rb"[\n;|&]|\\n")
-
-_VALUE: Final = rb"(?P<secret>[^\s\"'\\<>]{1,512})"
-_USER: Final = re.compile(rb"(?: -u|--(?:proxy-)?user)[ =]*+(?:\\*[\"'])?[^\s:\"'\\\[]{1,128}:" + _VALUE)
-_ATTACHED: Final = re.compile(rb" -p(?:\\*[\"'])?(?![\s=])" + _VALUE)
-_APART: Final = re.compile(rb" -[pa](?: ++|=)(?:\\*[\"'])?(?!-)" + _VALUE)
-_PASS: Final = re.compile(rb"[pP](?:ass|ASS)(?:=|: ?)(?:\\*[\"'])?(?P<secret>[^\s\"'\\<>,;&()\[\]{}]{6,256})")
-_PIN: Final = re.compile(rb"[pP](?:in|IN)(?: is)?[=:]?[ \t]*+(?:\\*[\"'])?(?P<secret>[0-9]{4,8})(?![\w.])")
-_BEHIND: Final = re.compile(
-    rb"[ \t]*+(?:[:=]|\xef\xbc\x9a)[ \t]*+(?:\\*[\"'])?(?P<secret>[^\s\"'\\<>,;&()\[\]{}]{6,256})"
-)
-_END_OF_A_KEY: Final = re.compile(rb"[ :*_0-9]*\\*[\"']")
 _LETTERS: Final = re.compile(rb"[A-Za-z0-9]")
 _NAME: Final = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z0-9]+)+")
 _LETTER: Final = re.compile(rb"[^\W\d_]|[\x80-\xff]")
 _MARK: Final = re.compile(rb"[0-9]|[^\w\s.,:;/\x80-\xff-]")
+_END_OF_A_COMMAND: Final = re.compile(rb"[\n;|&]|\\n")
+_END_OF_A_KEY: Final = re.compile(rb"[ :*_0-9]*+\\*[\"'/]")
 
-PROGRAM: Final = re.compile(rb"\b(?:curl|mysql|mariadb|sshpass|mongo|docker|podman|redis-cli)")
+
+class _Forms:
+    """What stands at the needles of a text.
+
+    Args:
+        body: the text is the JSON of one. What is a secret in that text must be found, and what is none may be:
+            escapes make it longer, and hide where it ends.
+    """
+
+    def __init__(self, body: bool) -> None:
+        stop = rb"\s\"'<>" if body else rb"\s\"'<>\\"
+        stop_in_prose = stop + rb",;&()\[\]{}"
+        longest = 4096 if body else 512
+        blank = rb"(?:[ \t]|\\+t)*+" if body else rb"[ \t]*+"
+        value = rb"(?P<secret>[^%s]{1,%d})" % (stop, longest)
+        word = rb"(?P<secret>[^%s]{6,%d})" % (stop_in_prose, longest)
+        quote = rb"(?:\\*[\"'])?"
+        edge = rb"" if body else rb"\b"
+        self.body = body
+        self.reach = 6 * _REACH if body else _REACH
+        self.curl = re.compile(edge + rb"curl")
+        self.mysql = re.compile(edge + rb"(?:mysql|mariadb)")
+        self.with_p = re.compile(edge + rb"(?:sshpass|mongo|(?:docker|podman) login)")
+        self.redis = re.compile(edge + rb"redis-cli")
+        self.user = re.compile(
+            rb"(?: -u|--(?:proxy-)?user)[ =]*+%s[^:\[%s]{1,%d}:%s" % (quote, stop, longest // 4, value)
+        )
+        self.attached = re.compile(rb" -p%s(?![\s=])%s" % (quote, value))
+        self.apart = re.compile(rb" -[pa](?: ++|=)%s(?!-)%s" % (quote, value))
+        self.password = re.compile(rb"[pP](?:ass|ASS)(?:=|: ?)%s%s" % (quote, word))
+        self.pin = re.compile(rb"[pP](?:in|IN)(?: is)?[=:]?%s%s(?P<secret>[0-9]{4,8})(?![\w.])" % (blank, quote))
+        self.behind = re.compile(rb"%s(?:[:=]|\xef\xbc\x9a)%s%s%s" % (blank, blank, quote, word))
+
+
+_IN_TEXT: Final = _Forms(body=False)
+_IN_BODY: Final = _Forms(body=True)
+
+PROGRAM: Final = re.compile(rb"(?:curl|mysql|mariadb|sshpass|mongo|docker|podman|redis-cli)")
 """What must stand in front of an argument if it is to be a secret because of it."""
 
 
@@ -59,18 +82,24 @@ class Place(NamedTuple):
     end: int
 
 
-def find(data: bytes, start: int, needle: bytes) -> Place | None:
+def find(data: bytes, start: int, needle: bytes, forms: _Forms = _IN_TEXT) -> Place | None:
     """Return the secret that a needle, which starts there, belongs to, or None."""
-    sign = needle[:2]
-    if sign in (b"--", b" -"):
-        return _option(data, start, needle)
+    if needle[:2] in (b"--", b" -"):
+        return _option(data, start, needle, forms)
     if needle[:3].lower() == b"pin":
-        return _plain(_PIN.match(data, start), "pin") if _stands_alone(data, start) else None
-    if needle[:4].lower() == b"pass":
-        found = _PASS.match(data, start) if _stands_alone(data, start) and data[start - 1 : start] != b"_" else None
-        return _plain(found, "password") if found is not None and looks_like_a_password(found["secret"]) else None
-    found = _BEHIND.match(data, start + len(needle))
-    return _plain(found, "password") if found is not None and looks_like_a_password(found["secret"]) else None
+        return _place(forms.pin.match(data, start), "pin") if forms.body or _stands_alone(data, start) else None
+    if needle[:4].lower() != b"pass":
+        found = forms.behind.match(data, start + len(needle))
+    elif forms.body or (_stands_alone(data, start) and data[start - 1 : start] != b"_"):
+        found = forms.password.match(data, start)
+    else:
+        return None
+    return _place(found, "password") if found is not None and looks_like_a_password(found["secret"]) else None
+
+
+def may_be_in(body: bytes, start: int, needle: bytes) -> bool:
+    """Say whether in the strict JSON of a text, at a needle, there is what `find` finds in the text."""
+    return find(body, start, needle, _IN_BODY) is not None
 
 
 def ends_a_key(data: bytes, end: int) -> bool:
@@ -91,38 +120,36 @@ def in_arguments(items: Sequence[str]) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     for index, item in enumerate(items):
         before = items[index - 1] if index else ""
-        if _CURL.search(line) is not None:
+        if _IN_TEXT.curl.search(line) is not None:
             attached = item.startswith(("--user=", "--proxy-user=")) or (item.startswith("-u") and ":" in item)
             if attached or before in ("-u", "--user", "--proxy-user"):
                 out.append((index, item.find(":") + 1 or len(item)))
-        elif _MYSQL.search(line) is not None:
+        elif _IN_TEXT.mysql.search(line) is not None:
             if item.startswith("-p"):
                 out.append((index, 2))
-        elif _WITH_P.search(line) is not None:
+        elif _IN_TEXT.with_p.search(line) is not None:
             if before == "-p":
                 out.append((index, 0))
-        elif _REDIS.search(line) is not None and before == "-a":
+        elif _IN_TEXT.redis.search(line) is not None and before == "-a":
             out.append((index, 0))
     return [(index, start) for index, start in out if start < len(items[index])]
 
 
-def _option(data: bytes, start: int, needle: bytes) -> Place | None:
+def _option(data: bytes, start: int, needle: bytes, forms: _Forms) -> Place | None:
     if needle == b" -p":
-        found = _ATTACHED.match(data, start)
-        if found is not None:
-            return _plain(found, "password") if _called(data, start, _MYSQL) else None
-        found = _APART.match(data, start)
-        return _plain(found, "password") if found is not None and _called(data, start, _WITH_P) else None
-    if needle == b" -a":
-        found = _APART.match(data, start)
-        return _plain(found, "password") if found is not None and _called(data, start, _REDIS) else None
-    found = _USER.match(data, start)
-    return _plain(found, "password") if found is not None and _called(data, start, _CURL) else None
+        found, program = forms.attached.match(data, start), forms.mysql
+        if found is None:
+            found, program = forms.apart.match(data, start), forms.with_p
+    elif needle == b" -a":
+        found, program = forms.apart.match(data, start), forms.redis
+    else:
+        found, program = forms.user.match(data, start), forms.curl
+    return _place(found, "password") if found is not None and _called(data, start, program, forms.reach) else None
 
 
-def _called(data: bytes, start: int, program: re.Pattern[bytes]) -> bool:
+def _called(data: bytes, start: int, program: re.Pattern[bytes], reach: int) -> bool:
     """Say whether a program is called in front of an option, in the same command."""
-    before = _END_OF_A_COMMAND.split(data[max(0, start - _REACH) : start])[-1]
+    before = _END_OF_A_COMMAND.split(data[max(0, start - reach) : start])[-1]
     return program.search(before) is not None
 
 
@@ -130,5 +157,5 @@ def _stands_alone(data: bytes, start: int) -> bool:
     return start == 0 or _LETTERS.match(data, start - 1) is None or data[start - 2 : start - 1] == b"\\"
 
 
-def _plain(found: re.Match[bytes] | None, kind: str) -> Place | None:
+def _place(found: re.Match[bytes] | None, kind: str) -> Place | None:
     return None if found is None else Place(kind, *found.span("secret"))

@@ -230,10 +230,14 @@ class Looks:
 def check_of(number: int) -> Callable[[bytes, int], object]:
     """Return a quick check: given a text and where a needle starts, it is true where `Looks.at` finds a secret."""
     special = _SPECIAL.get(number)
-    if special is None and not NEEDLES[number].isascii():
-        length = len(NEEDLES[number].encode())
-        return lambda data, start: secret_commands.ends_a_key(data, start + length) or Looks(data).at(number, start)
-    if special is None and number < _COMMANDS_FROM:
+    if number >= _COMMANDS_FROM:
+        needle = NEEDLES[number].encode()
+        if needle.isascii():
+            return lambda data, start: secret_commands.may_be_in(data, start, needle)
+        return lambda data, start: (
+            secret_commands.ends_a_key(data, start + len(needle)) or secret_commands.may_be_in(data, start, needle)
+        )
+    if special is None:
         return _EXPRESSIONS[number][0].match
     if special is Looks._url:
         return _URL.match

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from . import secret_names, secret_patterns
 from .needles import Needles
-from .secret_commands import PROGRAM, ends_a_key, looks_like_a_password
+from .secret_commands import PROGRAM, looks_like_a_password
 from .secret_names import BASIC_INDEX, BEARER_INDEX, REST, WINDOW, SecretNames, words_of
 from .secret_patterns import TOKEN, Looks, stands_for_a_secret
 
@@ -47,7 +47,7 @@ _A_TOKEN: Final = -1
 
 _FOLLOWED: Final = re.compile(
     rb"([A-Za-z0-9_.\-]{0,64}+(?: [kK]ey(?![A-Za-z0-9_]))?)"
-    rb"(?:[ *?)\]]*+[\"'`\\=:/>]|[ ]++(?:is|was|ist|lautet|est|es)[ :]++[^\s0-9!@#$%^&*+=?~]{0,256}[0-9!@#$%^&*+=?~])"
+    rb"(?:[ *?)\]]*+[\"'`\\=:/>]|[ ]++(?:is|was|ist|lautet|est|es)[ :]++[^\s0-9!@#$%^&*+=?~]{0,2048}[0-9!@#$%^&*+=?~])"
 )
 """What must stand behind a name if anything is to happen because of it."""
 
@@ -58,6 +58,7 @@ _ONLY_COUNTS: Final = re.compile(
 )
 """The rest of a list or dict of numbers and of texts that are too short to be secrets."""
 
+_BEHIND_ESCAPED: Final = re.compile(rb"[ \t*_0-9]*+[\\\"'/:=]")
 _PRINTABLE: Final = re.compile(rb"[2-7][0-9a-fA-F]")
 _SEPARATOR: Final = re.compile(
     rb"(?P<closing>\\*[\"'`])?\]?(?P<before>[ \t]*+)(?P<sep>:=|=>|=(?!=)|:(?![:=]))(?P<after>[ \t]*+)"
@@ -191,7 +192,7 @@ class SecretText:
         if needle in _OPTIONS:
             return lambda body, start: PROGRAM.search(body, max(0, start - 512), start)
         if needle in _ESCAPED_NAMES:
-            return lambda body, start: ends_a_key(body, start + length)
+            return lambda body, start: _BEHIND_ESCAPED.match(body, start + length)
         if needle in _DOUBTFUL_KEYS and needle[-1] in "[{":
             return lambda body, start: _ONLY_COUNTS.match(body, start + length) is None
         if needle in _DOUBTFUL_KEYS:
