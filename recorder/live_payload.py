@@ -151,6 +151,8 @@ class LivePayload:
         if applied is not stored:
             folded = apply_change(self._shadow, applied, applier, stored=True, **decisive).result
         correction: list[dict[str, Any]] | None = None
+        if folded is not wanted and not same(folded, wanted):
+            wanted = self._with_tokens_of(folded, wanted)
         if refused or not same(folded, wanted):
             correction = self._correction(folded, wanted)
             folded = apply_change(folded, correction, "json-patch", stored=True).result
@@ -176,6 +178,31 @@ class LivePayload:
             stored = encode(live_tree(work)).stored
             raw = dumps(stored)
         return stored if self._redactor.is_clean(raw) else self._redactor.redact(stored)
+
+    def _with_tokens_of(self, folded: Any, wanted: Any) -> Any:
+        """Return what is wanted, with the token where what a reader folds has the token of just that value.
+
+        A secret that is known by its name only is no secret where a patch copies it to; to put it there in clear, as a
+        correction, would give it away.
+        """
+        if wanted is folded:
+            return wanted
+        if type(folded) is str and type(wanted) in (str, int, float):
+            text = wanted if type(wanted) is str else repr(wanted)
+            return folded if self._redactor.is_redacted_form(folded, text) else wanted
+        if type(folded) is not type(wanted) or type(wanted) not in (dict, list):
+            return wanted
+        if type(wanted) is list:
+            places: Any = range(min(len(folded), len(wanted)))
+        else:
+            places = [key for key in wanted if key in folded]
+        out = wanted
+        for place in places:
+            new = self._with_tokens_of(folded[place], wanted[place])
+            if new is not wanted[place]:
+                out = wanted.copy() if out is wanted else out
+                out[place] = new
+        return out
 
     def _correction(self, folded: Any, wanted: Any) -> list[dict[str, Any]]:
         """The patch from one redacted tree to another, such that redacting the patch changes nothing in it."""

@@ -181,6 +181,26 @@ class Redactor:
         """Return a key of a dict with its secrets replaced; a key is a text as any other."""
         return self.redact_text(key)
 
+    def is_redacted_form(self, redacted: str, text: str) -> bool:
+        """Say whether this store redacted a text so: what stands in the place of each token has the token's digest.
+
+        It tells also for a secret that was known by its name only, and is in a place without that name.
+        """
+        position, end = 0, 0
+        tokens = list(TOKEN.finditer(redacted))
+        for token, following in zip(tokens, [*tokens[1:], None], strict=False):
+            before = redacted[end : token.start()]
+            if not text.startswith(before, position):
+                return False
+            position += len(before)
+            end = token.end()
+            behind = redacted[end : following.start() if following is not None else None]
+            stop = text.find(behind, position + 1) if behind and following is not None else len(text) - len(behind)
+            if stop <= position or self._token(token[1], _encoded(text[position:stop])) != _encoded(token[0]):
+                return False
+            position = stop
+        return bool(tokens) and text[position:] == redacted[end:]
+
     def secret_key(self, key: str) -> bool:
         """Say whether what stands under a key is secret: `DB_PASSWORD` and `openaiApiKey` are, `max_tokens` is not."""
         return self.rules.enabled and self._key_kind(key) is not None

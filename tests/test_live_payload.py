@@ -217,6 +217,25 @@ def test_a_secret_is_live_for_the_agent_and_a_token_in_the_record() -> None:
     assert change.hash_after == comparison_hash(REDACTOR.redact({"password": "hunter3", "n": 1}))
 
 
+@pytest.mark.parametrize("secret", ["hunter2", "tok-7f3a9c-blue", 77])
+@pytest.mark.parametrize("op", ["copy", "move"])
+def test_a_secret_that_a_patch_copies_stays_a_token(secret: Any, op: str) -> None:
+    """Also one that is known by its name only, in a place without that name: no correction puts it there in clear."""
+    payload = live({"token": secret, "list": [1]})
+    token = encode(payload.stored).stored["token"]
+
+    change = payload.change([{"op": op, "from": "/token", "path": "/plain"}], "json-patch", {})
+    assert payload.live["plain"] == secret
+    assert encode(payload.stored).stored["plain"] == token
+    assert change.correction is None
+
+    change = payload.change([{"op": "copy", "from": "/plain", "path": "/list/0"}], "json-patch", {})
+    assert payload.live["list"] == [secret, 1]
+    assert encode(payload.stored).stored["list"] == [token, 1]
+    assert change.correction is None
+    assert payload.hash == comparison_hash(encode(payload.stored).stored)
+
+
 def test_a_secret_in_what_is_said_about_a_change_leaves_the_payload_plain() -> None:
     """A reasoning that names a secret is redacted; the payload, which has none, stays one tree."""
     payload = live({"n": 1})

@@ -102,6 +102,25 @@ def test_tokens_of_one_store_match_by_digest_and_across_stores_by_kind() -> None
     assert not tokens_match(jwt_a, jwt_b, same_store=True)
 
 
+@pytest.mark.parametrize(
+    ("redacted", "text", "same"),
+    [
+        (HUNTER2, "hunter2", True),
+        (f"Bearer {HUNTER2}", "Bearer hunter2", True),
+        (f"a {HUNTER2}, {HUNTER2} b", "a hunter2, hunter2 b", True),
+        (HUNTER2, "hunter3", False),
+        (HUNTER2, "", False),
+        (f"x {HUNTER2}", "y hunter2", False),
+        (f"{HUNTER2} x", "hunter2 y", False),
+        ("hunter2", "hunter2", False),
+        (FOREIGN, "hunter2", False),
+    ],
+)
+def test_a_store_knows_its_tokens_again(redacted: str, text: str, same: bool) -> None:
+    """Given the text in clear, it tells whether a redacted one was made from it."""
+    assert REDACTOR.is_redacted_form(redacted, text) is same
+
+
 def test_digests_can_be_taken_out() -> None:
     """What remains can be compared across stores; without tokens it is the same tree."""
     tree = {"a": [f"Bearer {FOREIGN}"], "b": {FOREIGN: 1}, "c": {"d": 1, "e": 2}}
