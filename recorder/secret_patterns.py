@@ -36,7 +36,7 @@ _BY_NEEDLE: Final = {
         r"(?P<anthropic_key>sk-ant-[\w-]{16,})|(?P<openrouter_key>sk-or-[\w-]{16,})"
         r"|(?P<openai_key>sk-(?!ssh-|ecdsa-)(?:(?:proj|svcacct|admin|lf)-[\w-]{16,}|[A-Za-z0-9]{20}[\w-]*|"
         + _WITH_A_DIGIT
-        + r"[\w-]{18,}))"
+        + r"(?=[\w-]{0,64}?[A-Z])[\w-]{18,}))"
     ),
     "csk-": r"(?P<cerebras_key>csk-[A-Za-z0-9]{20,})",
     "sk_live_ sk_test_ rk_live_ rk_test_": r"(?P<stripe_key>[sr]k_(?:live|test)_[A-Za-z0-9]{10,})",
@@ -120,7 +120,7 @@ _NO_LETTER_BEFORE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-
 
 # Of each needle: the expression that starts there, and the same one where it may follow anything.
 _EXPRESSIONS: Final = tuple(
-    (re.compile((boundary + regex).encode()), re.compile(regex.encode()))
+    (re.compile(f"{boundary}(?:{regex})".encode()), re.compile(regex.encode()))
     for table, boundary in ((_BY_NEEDLE, _NO_LETTER_BEFORE), (_ANYWHERE, ""))
     for needles, regex in table.items()
     for _ in needles.split(" ")
