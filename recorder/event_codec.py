@@ -23,6 +23,7 @@ from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
 from .redaction import Redactor
+from .stream_redaction import redact_stream
 from .upcasters import upcast
 from .values import dumps, encode_bytes, loads
 
@@ -168,6 +169,11 @@ def encode_data(
         redacted = redactor.redact(stored)
         if redacted is not stored:
             stored, raw = redacted, dumps(redacted)
+    if "stream" in stored and type(stored["stream"]) is list and redactor.rules.enabled:
+        whole = redact_stream(stored["stream"], redactor)
+        if whole is not stored["stream"]:
+            stored = {**stored, "stream": whole}
+            raw = dumps(stored)
     row = StoredEvent(seq, round, kind, version, time, within, task, raw)
     if kind == "model.called":
         stored = _move_conversations(stored, row)
