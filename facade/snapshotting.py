@@ -1,8 +1,10 @@
 """Takes snapshots while runs are recorded, so that the first look at a long run is as quick as the second.
 
 The recorder says how much it appended and to which run. When that weighs as much as the run's last snapshot, a thread
-folds what is new and keeps a snapshot where one is due (`replay.snapshots`). The agent waits for none of this. The
-thread ends when there is nothing to do, and a program that ends waits for it: a snapshot under way is finished.
+folds what is new and keeps a snapshot where one is due (`replay.snapshots`). It works only while nothing is appended,
+as when the agent waits for its model, and stops at the next append: the agent waits for none of this. The thread ends
+when there is nothing to do. A program that ends leaves it two seconds; what is missing then costs its readers time, and
+nothing else.
 
 This stands above both because the recorder must not know of folding, nor folding of recording.
 """
@@ -11,6 +13,8 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from .recorder import run_log
@@ -21,6 +25,12 @@ if TYPE_CHECKING:
 
 FIRST_WEIGHT: Final = 8 * 1024
 """Bytes of events before the first look; `replay.snapshots` takes none for less."""
+
+IDLE_SECONDS: Final = 0.02
+"""Without an append for so long, nobody is in a hurry."""
+
+LAST_SECONDS: Final = 2.0
+"""How long the end of a program may wait for snapshots."""
 
 REMEMBERED: Final = 1_000
 """Runs whose weight is kept in mind."""
@@ -39,10 +49,12 @@ class SnapshotTaker:
         self._due: dict[str, int] = {}
         self._waiting: dict[str, tuple[EventStore, RunInfo]] = {}
         self._thread: BackgroundThread | None = None
+        self._last_append = 0.0
 
     def appended(self, store: EventStore, info: RunInfo, size: int) -> None:
         """Take note of `size` more bytes of events in a run."""
         uid = info.uid
+        self._last_append = monotonic()
         weight = self._weights.get(uid, 0) + size
         if weight < self._due.get(uid, FIRST_WEIGHT):
             self._weights[uid] = weight
@@ -57,23 +69,39 @@ class SnapshotTaker:
     def _work(self) -> None:
         from .replay.snapshots import take_due
 
+        main, leave_at = threading.main_thread(), float("inf")
         while True:
+            if not main.is_alive():
+                leave_at = min(leave_at, monotonic() + LAST_SECONDS)
+            elif not self._is_idle():
+                sleep(IDLE_SECONDS)
+                continue
             with self._lock:
-                if not self._waiting:
+                if not self._waiting or monotonic() > leave_at:
                     self._thread = None
                     return
-                uid, (store, info) = self._waiting.popitem()
+                uid, (store, info) = next(iter(self._waiting.items()))
+            quiet = self._last_append
             try:
-                take_due(store, info)
+                # An append in the meantime ends this; the run waits on, and is taken up where it was left.
+                take_due(store, info, partial(self._may_go_on, quiet, leave_at))
                 last = store.snapshot(info)
             except Exception:
                 # The log itself tells its readers what is wrong with it; a snapshot would only have saved work.
-                continue
+                last = None
             with self._lock:
+                if self._last_append == quiet:
+                    self._waiting.pop(uid, None)
                 if len(self._due) >= REMEMBERED:
                     self._due.clear()
                     self._weights.clear()
                 self._due[uid] = max(FIRST_WEIGHT, len(last.state) if last is not None else 0)
+
+    def _may_go_on(self, quiet: float, leave_at: float) -> bool:
+        return self._last_append == quiet and monotonic() < leave_at
+
+    def _is_idle(self) -> bool:
+        return monotonic() - self._last_append > IDLE_SECONDS
 
     def wait(self) -> None:
         """Wait until the snapshots that are due have been taken."""

@@ -10,7 +10,7 @@ They stand between steps: a snapshot is the state at a step, with all that happe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, Final
 
@@ -82,10 +82,15 @@ def nearest(store: EventStore, info: RunInfo, step: int | None = None) -> RunSta
     return state if state is not None and (state.last_seq, state.step) == (found.seq, found.step) else None
 
 
-def take_due(store: EventStore, info: RunInfo) -> int:
+def take_due(store: EventStore, info: RunInfo, go_on: Callable[[], bool] = lambda: True) -> int:
     """Take the snapshots that are due: fold on from the last one, and keep a state wherever the weight asks for it.
 
     A store that cannot be written to is left as it is: a snapshot saves work and is no more than that.
+
+    Args:
+        store: where the run is, and the snapshots go.
+        info: the run.
+        go_on: asked before each step; once it says no, the rest is left for another time.
 
     Returns:
         How many were taken.
@@ -95,6 +100,8 @@ def take_due(store: EventStore, info: RunInfo) -> int:
     lightest = LIGHTEST if state is None or found is None else max(LIGHTEST, len(found.state))
     taken = weight = 0
     for share, size in _shares(store, info, FIRST if state is None else state.last_seq):
+        if not go_on():
+            return taken
         if state is not None and weight >= lightest and share[0].kind == "round.started":
             text = dump_state(state)
             try:
