@@ -140,6 +140,7 @@ class Context:
         patch (RFC 7396), `payload` the whole new payload, recorded as its difference; `request` is what a model asked
         for: a `PayloadChangeRequest`, or a request in the form that the run's applier takes. What a MemberJunction
         request asks for and the payload does not have afterwards is warned of, in the record and through `logging`.
+        After the end of the run nothing changes, which `logging` is told.
 
         Args:
             reason: why, for whoever reads the run later.
@@ -148,8 +149,8 @@ class Context:
             The new payload, read only.
 
         Raises:
-            UsageError: no form, or more than one; or a part of the change request is no dict, nor a list for a payload
-                that is a list.
+            UsageError: the payload is what a function gives; no form, or more than one; or a part of the change
+                request is no dict, nor a list for a payload that is a list.
             ChangeRefused: the change cannot be applied; the payload stays as it is.
         """
         sections = not (new is None and update is None and replace is None and remove is None)
@@ -160,6 +161,14 @@ class Context:
                 "or a payload change request"
             )
         recorder = self._recorder
+        if recorder.log.ended and recorder.failure is None:
+            recorder.warn_of_late("a change of the payload")
+            return self.payload
+        if recorder.watch is not None:
+            raise UsageError(
+                f"the payload of {recorder.info.id} is what its payload function gives; change that instead, "
+                "or record with a payload of its own: ar.record(…, payload={…})"
+            )
         if patch is not None:
             recorder.change(patch, applier="json-patch", reason=reason)
         elif merge is not ...:
@@ -201,7 +210,8 @@ class Context:
             raise UsageError(f"this is no decision, which needs a `step` and fields named by texts: {error}") from error
         document, recorder = step.document(), self._recorder
         recorder.decide(document, raw)
-        if (request := step.change_request) is not None:
+        # Where the payload is what a function gives, the decision says what it asked for, and the function what came.
+        if (request := step.change_request) is not None and recorder.watch is None:
             reason = request.get("reasoning") if isinstance(request, dict) else None
             source = recorder.asked_by_model()
             recorder.change(request, source=source, reason=reason if isinstance(reason, str) else None)

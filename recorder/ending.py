@@ -86,8 +86,7 @@ class Ending:
         recorder = self._recorder
         asked = all_in(error, Interrupted)
         if asked and all(one.run == recorder.info.uid for one in asked):
-            recorder.finish_round("interrupted")
-            self._suspend()
+            self.suspended()
             return True
         if is_cancellation(error):
             recorder.finish_round("cancelled")
@@ -97,7 +96,9 @@ class Ending:
         self.reached("failed", "error", value=value, error=error)
         return False
 
-    def _suspend(self) -> None:
+    def suspended(self) -> AgentResult:
+        """Record that the run waits for answers to its questions."""
+        self._recorder.finish_round("interrupted")
         self.status = "interrupted"
         questions = [
             Interrupt(id=raised.interrupt, name=raised.name, reason=raised.reason)
@@ -105,6 +106,7 @@ class Ending:
         ]
         self.result = self._result("interrupt", interrupts=questions)
         self._recorder.suspend("interrupt")
+        return self.result
 
     def _result(
         self,

@@ -23,7 +23,7 @@ from .leaves import LeafMap, live_of, live_tree, renewed, stored_map, take
 from .payload import LIVE_AS_STORED, STORED, ChangeResult, apply_change, difference, missing_leaves
 from .payload.trees import TAG, pointer
 from .redaction import Redactor
-from .values import already_stored, dumps, encode
+from .values import already_stored, dumps, encode, is_tag
 
 _DECISIVE: Final = ("allowed_paths", "ignore_stray_keys")
 """The options that decide what a change does; the others decide what is said about it."""
@@ -79,6 +79,11 @@ class LivePayload:
     def stored(self) -> Any:
         """What a reader folds, as a value to record."""
         return already_stored(self._shadow)
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether the payload as a whole is a value that cannot be stored."""
+        return is_tag(self._shadow) and self._shadow["$type"] == "opaque"
 
     @property
     def live(self) -> Any:

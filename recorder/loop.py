@@ -298,6 +298,8 @@ class Execution:
 
     def _after_round(self, outcome: Any) -> AgentResult | None:
         """Record what the round came to; the result, if that ends the run."""
+        if self.recorder.interrupts:  # a question that the step swallowed, as `gather` does, still waits for its answer
+            return self.ending.suspended()
         outcome = _as_outcome(outcome, self.agent.name)
         ending: tuple[str, str] | None = None
         value = text = None

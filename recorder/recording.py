@@ -140,6 +140,9 @@ class Recording(Context):
     def ended(self, error: BaseException | None) -> bool:
         """Record the end of the block; whether the exception has been dealt with."""
         try:
+            if error is None and self._recorder.interrupts:  # swallowed by the block, and unanswered
+                self._ending.suspended()
+                return False
             if error is None:
                 self._recorder.finish_round("continue")
                 failed = self._recorder.last_step == "Failed"

@@ -101,6 +101,7 @@ class RunRecorder:
         self.applier = applier
         self.applier_options = dict(applier_options or {})
         self.watch = watch
+        self._told_of_lossy_payload = False
         self.decided: Mapping[str, Any] | None = None
         self.last_step: str | None = None
         self.usage: Counter[str] = Counter()
@@ -215,7 +216,7 @@ class RunRecorder:
     def _round_finishes(self, outcome: str) -> Data | None:
         if not self._round_open:
             return None
-        self._follow(outcome)
+        self._follow()
         if (change := self.payload.changed_in_place()) is not None:
             warning = "an object in the payload was changed in place; use context.change to say why"
             self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[warning]))
@@ -226,19 +227,27 @@ class RunRecorder:
         duration = round(time.perf_counter() - self._round_started, 6)
         return RoundFinishedData(outcome=outcome, payload_hash=self.payload.hash, duration=duration)
 
-    def _follow(self, outcome: str) -> None:
+    def warn_of_late(self, what: str) -> None:
+        """Tell `logging` of something that came after the end of the run, and is not recorded."""
+        logger.warning("%s has ended; %s came after it, and was neither made nor recorded", self.info.id, what)
+
+    def _warn(self, message: str) -> None:
+        """Say something in the record and through `logging`."""
+        logger.warning("%s, round %d: %s", self.info.id, self.round, message)
+        self._post("report", ReportData(source="note", level="warning", message=message))
+
+    def _follow(self) -> None:
         """Record how the payload that the agent keeps by itself has changed."""
         if self.watch is None:
             return
         try:
             change = self.payload.become(self.watch(), {})
-        except Exception as error:
-            if outcome in ("continue", "complete"):
-                raise
-            # What ended the round is the agent's error; this one is likely its consequence.
-            message = f"the payload could not be looked at: {text_of(error)}"
-            self._post("report", ReportData(source="note", level="warning", message=message))
+        except Exception as error:  # of the user's function: the loop goes on as it would without being recorded
+            self._warn(f"the payload could not be looked at: {text_of(error)}")
             return
+        if not self._told_of_lossy_payload and self.payload.is_opaque:
+            self._told_of_lossy_payload = True
+            self._warn("the payload is an object that cannot be recorded; give plain data, such as vars(state)")
         if change.hash_before != change.hash_after:
             self._post("payload.changed", self._change_data(change, "json-patch", {}))
 

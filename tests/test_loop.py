@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable
@@ -332,3 +333,19 @@ def test_a_call_that_asks_a_person_stays_open(store: EventStore) -> None:
     assert outline(store)[1:3] == ["tool.called 1.1 pay", "interrupt.raised"]
     assert one(store, "interrupt.raised").within == "1.1"
     assert list(ar.state_at("run1", store=store).open_calls) == ["1.1"]
+
+
+def test_a_question_that_the_step_swallows_still_waits(store: EventStore) -> None:
+    """`gather(return_exceptions=True)` catches an interrupt like any exception; the run waits all the same."""
+
+    @ar.agent("asks")
+    async def step(round_index: int, context: ar.Context) -> ar.Complete[str]:
+        async def ask() -> None:
+            context.interrupt("approve")
+
+        await asyncio.gather(ask(), return_exceptions=True)
+        return ar.Complete("done")
+
+    result = step.run({}, store=store)
+    assert result.stop_reason == "interrupt"
+    assert store.run("run1").status == "interrupted"

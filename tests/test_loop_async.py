@@ -195,8 +195,8 @@ async def test_a_call_that_swallows_its_cancellation_returns_after_it(store: Eve
     assert outline(store) == ["tool.called 0.1 stubborn", "tool.returned 0.1"]
 
 
-async def test_what_goes_on_after_the_end_is_not_recorded(store: EventStore) -> None:
-    """A task that outlives its run cannot write after `run.finished`."""
+async def test_what_goes_on_after_the_end_is_not_recorded(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
+    """A task that outlives its run cannot write after `run.finished`; a change that came too late is warned of."""
     go = asyncio.Event()
 
     @ar.tool
@@ -209,7 +209,8 @@ async def test_what_goes_on_after_the_end_is_not_recorded(store: EventStore) -> 
         tasks.append(asyncio.create_task(late()))
         await asyncio.sleep(0.01)
     run.report("after the end")
-    run.change(new={"n": 1})
+    assert run.change(new={"n": 1}) is None
+    assert "has ended" in caplog.text
     go.set()
     assert await tasks[0] == "late"
     assert kinds(store) == ["run.started", "tool.called", "run.finished"]

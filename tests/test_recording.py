@@ -146,8 +146,10 @@ def test_a_watched_payload_is_followed(store: EventStore) -> None:
     assert run.payload == payloads[4]
 
 
-def test_a_watch_that_fails_fails_the_round_unless_it_failed_before(store: EventStore) -> None:
-    """The agent's own error is the one that is raised; that the payload could not be looked at is noted."""
+def test_a_payload_function_that_fails_is_noted_and_changes_nothing(
+    store: EventStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loop goes on as it would without being recorded; its own errors are raised as they are."""
     looks = iter([{"n": 0}])
 
     def watch() -> Any:
@@ -155,14 +157,51 @@ def test_a_watch_that_fails_fails_the_round_unless_it_failed_before(store: Event
             return found
         raise LookupError("gone")
 
-    with pytest.raises(LookupError, match="gone"), ar.record("a", watch, store=store) as run, run.round():
+    with ar.record("a", watch, store=store) as run, run.round():
         pass
-    assert one(store, "run.finished").data.error.message == "gone"
+    assert one(store, "report").data.message == "the payload could not be looked at: gone"
+    assert "gone" in caplog.text
+    assert one(store, "run.finished").data.status == "completed"
     looks = iter([{"n": 0}])
     with pytest.raises(ValueError, match="own"), ar.record("a", watch, store=store) as run, run.round():
         raise ValueError("own")
-    assert one(store, "report").data.message == "the payload could not be looked at: gone"
     assert one(store, "run.finished").data.error.message == "own"
+
+
+def test_a_payload_function_has_the_last_word(store: EventStore) -> None:
+    """A change that the function would take back at the end of the round is refused; a decision's is left to it."""
+    state = {"n": 0}
+    with ar.record("a", lambda: state, store=store) as run, run.round() as r:
+        with pytest.raises(ar.UsageError, match="payload function"):
+            r.change(new={"b": 2})
+        r.decide(step="Actions", payload_change_request={"newElements": {"b": 2}})
+        state["n"] = 1
+    assert ar.state_at("run1", 1, store).payload == {"n": 1}
+
+
+def test_a_payload_that_cannot_be_recorded_is_told_of_once(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
+    """An object that is no data is not passed over in silence."""
+
+    class State:
+        n = 0
+
+    state = State()
+    with ar.record("a", lambda: state, store=store) as run:
+        for _ in range(3):
+            with run.round():
+                state.n += 1
+    assert "cannot be recorded" in one(store, "report").data.message
+    assert caplog.text.count("cannot be recorded") == 1
+
+
+def test_a_question_that_the_block_swallows_still_waits(store: EventStore) -> None:
+    """A run with an unanswered question is interrupted, whatever caught the interrupt on its way."""
+    with ar.record("a", store=store) as run, run.round() as r:
+        with pytest.raises(BaseException, match="approve"):
+            r.interrupt("approve")
+    assert store.run("run1").status == "interrupted"
+    assert run.result is not None
+    assert run.result.stop_reason == "interrupt"
 
 
 def test_rounds_do_not_nest(store: EventStore) -> None:

@@ -49,7 +49,7 @@ KEYS: st.SearchStrategy[Any] = st.sampled_from(
         "0",
         "a.b",
         "~/",
-        "x" + SECRET,
+        "x-" + SECRET,
         "a",
         "b",
         "$type",
