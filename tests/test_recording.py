@@ -196,9 +196,8 @@ def test_a_payload_that_cannot_be_recorded_is_told_of_once(store: EventStore, ca
 
 def test_a_question_that_the_block_swallows_still_waits(store: EventStore) -> None:
     """A run with an unanswered question is interrupted, whatever caught the interrupt on its way."""
-    with ar.record("a", store=store) as run, run.round() as r:
-        with pytest.raises(BaseException, match="approve"):
-            r.interrupt("approve")
+    with ar.record("a", store=store) as run, run.round() as r, pytest.raises(BaseException, match="approve"):
+        r.interrupt("approve")
     assert store.run("run1").status == "interrupted"
     assert run.result is not None
     assert run.result.stop_reason == "interrupt"
