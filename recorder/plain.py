@@ -149,8 +149,8 @@ def _look_into(container: Any, depth: int, left: list[int]) -> int:
     Args:
         left: one number, the items that may still be looked at.
     """
-    left[0] -= len(container)
-    if depth > QUICK_DEPTH or left[0] < 0:
+    left[0] = budget = left[0] - len(container)
+    if depth > QUICK_DEPTH or budget < 0:
         return _TOO_DEEP
     kind = type(container)
     found = PLAIN
@@ -161,36 +161,42 @@ def _look_into(container: Any, depth: int, left: list[int]) -> int:
             if type(key) is not str:
                 return NOT_PLAIN
             kind = type(value)
-            if kind is str or value is None or value is True or value is False:
+            if kind is str:
                 continue
-            if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
+            if kind is int:
+                if not -MAX_INT <= value <= MAX_INT:
+                    return NOT_PLAIN
+            elif kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
                 inner = _look_into(value, depth + 1, left)
                 if inner != PLAIN:
                     if inner != FROZEN:
                         return inner
                     found = FROZEN
-            elif kind is int:
-                if not -MAX_INT <= value <= MAX_INT:
+            elif kind is float:
+                if value - value != 0.0:
                     return NOT_PLAIN
-            elif kind is not float or value - value != 0.0:
+            elif not (value is None or value is True or value is False):
                 return NOT_PLAIN
         return NOT_PLAIN if "$type" in container else found
     if kind is FrozenList:
         found = FROZEN
     for value in container:
         kind = type(value)
-        if kind is str or value is None or value is True or value is False:
+        if kind is str:
             continue
-        if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
+        if kind is int:
+            if not -MAX_INT <= value <= MAX_INT:
+                return NOT_PLAIN
+        elif kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
             inner = _look_into(value, depth + 1, left)
             if inner != PLAIN:
                 if inner != FROZEN:
                     return inner
                 found = FROZEN
-        elif kind is int:
-            if not -MAX_INT <= value <= MAX_INT:
+        elif kind is float:
+            if value - value != 0.0:
                 return NOT_PLAIN
-        elif kind is not float or value - value != 0.0:
+        elif not (value is None or value is True or value is False):
             return NOT_PLAIN
     return found
 

@@ -167,6 +167,7 @@ class SqlStore(EventStore):
         self._lock = threading.RLock()
         self._stale = False
         self.closed = False
+        self._printable: set[tuple[str, str | None, str]] = set()
         self._fairy: Any = None
         self._inherited: list[Any] = []
         self._engine = self._make_engine()
@@ -390,9 +391,14 @@ class SqlStore(EventStore):
 
     def _append_values(self, number: int, row: StoredEvent, conversations: str | None) -> Any:
         key, digest = number << SEQ_BITS | row.seq, bytes.fromhex(row.hash[PREFIX_LENGTH:])
-        kind, within, task = row.kind, row.within, row.task
-        if not f"{kind}{within}{task}".isprintable():
-            kind, within, task = to_column(kind), to_column(within), to_column(task)
+        kind, within, task = texts = row.kind, row.within, row.task
+        if texts not in self._printable:
+            if f"{kind}{within}{task}".isprintable():
+                if len(self._printable) > REMEMBERED:
+                    self._printable.clear()
+                self._printable.add(texts)
+            else:
+                kind, within, task = to_column(kind), to_column(within), to_column(task)
         values = (
             key,
             row.round,
