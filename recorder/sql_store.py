@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from .column_text import from_column, to_column
 from .databases import Execute, database_at, without_password
@@ -28,6 +27,17 @@ from .event_codec import StoredEvent
 from .migrations import blob, event, message, meta, migrate, run, snapshot
 from .packing import pack, pack_small, unpack
 from .redaction import RedactionRules
+from .sql_statements import (
+    KEPT_ONCE,
+    MARK,
+    SEQ_BITS,
+    SEQ_MASK,
+    Statement,
+    append_statement,
+    dialect_insert,
+    ignoring,
+    runs_with_heads,
+)
 from .store import FIRST, Addition, EventStore, Head, RunInfo, Snapshot, Summary
 from .verifying import LOST
 
@@ -44,22 +54,14 @@ PREFIX_LENGTH: Final = len(PREFIX)
 MISSING: Final = "a message"
 """Stands for the content address of a message that the store has lost."""
 
-SEQ_BITS: Final = 32
-SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 REMEMBERED: Final = 20_000
 """How many messages' ids are kept in memory, to save looking them up."""
-
-KEPT_ONCE: Final = ((message, ("hash", "body")), (blob, ("hash", "body")), (snapshot, ("key", "seq", "state")))
-"""Tables whose rows are never written twice, and the columns of a new row; the first one names it."""
 
 NOTE: Final = "run:"
 """Begins the name, in the table `meta`, of what a store knows of a run beside its events."""
 
 ALTERED: Final = "no hash"
 """Stands for a hash that is of no kind that a hash can be."""
-
-MARK: Final = {"key": 0, "round": 0, "kind": "", "version": 0, "time": 0, "task": "", "hash": b""}
-"""An end mark; see `migrations`."""
 
 FIRST_PAGE: Final = 50
 PAGE: Final = 2_000
@@ -75,25 +77,6 @@ def _reconnect_children() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reconnect_children)
-
-
-class _Statement:
-    """A statement compiled once. `bind` takes values in the order of `names` and gives what the driver takes."""
-
-    def __init__(self, clause: sa.ClauseElement, dialect: sa.Dialect, names: Sequence[str]) -> None:
-        compiled: Any = clause.compile(
-            dialect=dialect, column_keys=list(names) if isinstance(clause, sa.Insert) else None
-        )
-        self.sql = str(compiled)
-        self._names = tuple(names)
-        self._order = compiled.positiontup and tuple(compiled.positiontup)
-        self.in_order = self._order == self._names
-
-    def bind(self, values: tuple[Any, ...]) -> Any:
-        if self.in_order:
-            return values
-        named = dict(zip(self._names, values, strict=True))
-        return named if self._order is None else [named[name] for name in self._order]
 
 
 class _GaveWay(Exception):
@@ -210,15 +193,15 @@ class SqlStore(EventStore):
         self._stale = False
         self._heads.clear()
         dialect = self._engine.dialect
-        self._append = _append_statement(dialect)
+        self._append = append_statement(dialect)
         self._keep_statements = {
-            table.name: _Statement(_ignoring(dialect, table, names[0]), dialect, names) for table, names in KEPT_ONCE
+            table.name: Statement(ignoring(dialect, table, names[0]), dialect, names) for table, names in KEPT_ONCE
         }
         by_hash = sa.select(message.c.id).where(message.c.hash == sa.bindparam("h"))
-        self._message_id = _Statement(by_hash, dialect, ("h",))
+        self._message_id = Statement(by_hash, dialect, ("h",))
         self._message_ids: dict[str, int] = {}
         self._message_addresses: dict[int, str] = {}
-        self._summaries: dict[tuple[str, ...], _Statement] = {}
+        self._summaries: dict[tuple[str, ...], Statement] = {}
         self._driver_error: type[Exception] = dialect.loaded_dbapi.Error
 
     def _set_up(self, connection: Any, _record: Any) -> None:
@@ -297,23 +280,23 @@ class SqlStore(EventStore):
         values = tuple(to_column(getattr(info, name)) for name in names)
         number, after = info.number, addition.after
         if number:
-            end = _Statement(sa.select(event.c.kind).where(event.c.key == sa.bindparam("k")), dialect, ("k",))
+            end = Statement(sa.select(event.c.kind).where(event.c.key == sa.bindparam("k")), dialect, ("k",))
             if execute(end.sql, end.bind((number << SEQ_BITS | after + 1,))).fetchone() != (MARK["kind"],):
                 raise VersionConflict(info.uid, after, self._read_head(number).seq)
             statement = self._summary_statement(names)
             execute(statement.sql, statement.bind((*values, number)))
         else:
-            statement = _Statement(sa.insert(run).returning(run.c.number), dialect, names)
+            statement = Statement(sa.insert(run).returning(run.c.number), dialect, names)
             number = int(execute(statement.sql, statement.bind(values)).fetchone()[0])
             after = info.fork_seq if info.fork_seq is not None else FIRST
             ending = {"key": number << SEQ_BITS | after + 1, "hash": _digest(info.head_hash)}  # for a run without rows
-            mark = _Statement(sa.insert(event), dialect, list(MARK))
+            mark = Statement(sa.insert(event), dialect, list(MARK))
             execute(mark.sql, mark.bind(tuple((MARK | ending).values())))
         self._write_rows(execute, number, after, addition.rows, ids)
         if (note := addition.written_note) is not None:
-            insert = _dialect_insert(dialect)(meta)
+            insert = dialect_insert(dialect)(meta)
             upsert = insert.on_conflict_do_update(index_elements=["name"], set_={"value": insert.excluded.value})
-            statement = _Statement(upsert, dialect, ["name", "value"])
+            statement = Statement(upsert, dialect, ["name", "value"])
             execute(statement.sql, statement.bind((to_column(NOTE + info.uid), note)))
         return number
 
@@ -363,12 +346,12 @@ class SqlStore(EventStore):
 
         self._in_transaction(write)
 
-    def _summary_statement(self, names: tuple[str, ...]) -> _Statement:
+    def _summary_statement(self, names: tuple[str, ...]) -> Statement:
         statement = self._summaries.get(names)
         if statement is None:
             clause = sa.update(run).where(run.c.number == sa.bindparam("n"))
             values: dict[str, Any] = {name: sa.bindparam(f"v_{name}") for name in names}
-            statement = _Statement(clause.values(values), self._engine.dialect, (*(f"v_{name}" for name in names), "n"))
+            statement = Statement(clause.values(values), self._engine.dialect, (*(f"v_{name}" for name in names), "n"))
             self._summaries[names] = statement
         return statement
 
@@ -386,7 +369,7 @@ class SqlStore(EventStore):
                 raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
             if row.body is None:
                 clause = sa.update(event).where(event.c.key == sa.bindparam("k")).values(body_hash=sa.bindparam("h"))
-                pruned = _Statement(clause, self._engine.dialect, ("h", "k"))
+                pruned = Statement(clause, self._engine.dialect, ("h", "k"))
                 execute(pruned.sql, pruned.bind((_digest(row.body_hash), number << SEQ_BITS | row.seq)))
 
     def _append_values(self, number: int, row: StoredEvent, conversations: str | None) -> Any:
@@ -553,10 +536,10 @@ class SqlStore(EventStore):
             execute(statement.sql, statement.bind((number << SEQ_BITS | kept.step, kept.seq, kept.state)))
 
     def _list_runs(self) -> list[RunInfo]:
-        return [_info(row) for row in self._read(_runs_with_heads().order_by(run.c.number))]
+        return [_info(row) for row in self._read(runs_with_heads().order_by(run.c.number))]
 
     def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
-        clause = _runs_with_heads().order_by(run.c.number.desc()).limit(1 if last else 6)
+        clause = runs_with_heads().order_by(run.c.number.desc()).limit(1 if last else 6)
         if last:
             clause = clause.where(run.c.parent.is_(None))
         elif number is not None:
@@ -566,45 +549,12 @@ class SqlStore(EventStore):
         return [_info(row) for row in self._read(clause)]
 
 
-def _runs_with_heads() -> sa.Select[Any]:
-    """Every run, and the last row of its log: its end mark, unless somebody cut it off."""
-    first = run.c.number * (1 << SEQ_BITS)
-    last = sa.select(sa.func.max(event.c.key)).where(event.c.key.between(first, first + SEQ_MASK)).scalar_subquery()
-    end = event.alias("end_mark")
-    joined = run.outerjoin(end, sa.and_(end.c.key == last, end.c.kind == ""))
-    return sa.select(run, end.c.key.label("end_key"), end.c.hash.label("end_hash")).select_from(joined)
-
-
 def _info(row: sa.Row[Any]) -> RunInfo:
     fields = {name: from_column(value) for name, value in row._mapping.items()}
     key, digest = fields.pop("end_key"), fields.pop("end_hash")
     if key is None:
         return RunInfo(**fields, head_seq=LOST, head_hash="")
     return RunInfo(**fields, head_seq=(key & SEQ_MASK) - 1, head_hash=PREFIX + digest.hex() if digest else "")
-
-
-def _append_statement(dialect: sa.Dialect) -> _Statement:
-    """Turns a run's end mark into an event and puts a new one behind it: two rows, unless the log ends elsewhere."""
-    names = [column.name for column in event.columns if column.name != "body_hash"]
-    new: dict[str, Any] = {name: sa.bindparam(name) for name in names}
-    mark: dict[str, Any] = {name: sa.literal_column(repr(MARK[name]) if name in MARK else "NULL") for name in names}
-    mark |= {"key": sa.bindparam("mark"), "hash": sa.bindparam("mark_hash")}
-    insert = _dialect_insert(dialect)(event).values([new, mark])
-    upsert = insert.on_conflict_do_update(
-        index_elements=["key"],
-        set_={name: insert.excluded[name] for name in names if name != "key"},
-        where=sa.and_(event.c.kind == sa.literal_column("''"), insert.excluded.kind != sa.literal_column("''")),
-    )
-    return _Statement(upsert, dialect, (*names, "mark", "mark_hash"))
-
-
-def _dialect_insert(dialect: sa.Dialect) -> Any:
-    return postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-
-
-def _ignoring(dialect: sa.Dialect, table: sa.Table, name: str) -> Any:
-    """An insert that leaves a row that is there already as it is."""
-    return _dialect_insert(dialect)(table).on_conflict_do_nothing(index_elements=[name])
 
 
 def _digest(address: str) -> bytes:
