@@ -99,6 +99,7 @@ blob = Table(
     metadata,
     Column("hash", LargeBinary(32), primary_key=True),
     Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 snapshot = Table(
