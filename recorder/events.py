@@ -25,7 +25,9 @@ Safety: TypeAlias = Literal["pure", "idempotent", "compensable", "irreversible"]
 class Data(BaseModel):
     """What an event says beyond its envelope. Fields that this version does not know are kept."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="allow", populate_by_name=True, protected_namespaces=(), defer_build=True
+    )
 
 
 class Event(BaseModel):
@@ -43,7 +45,7 @@ class Event(BaseModel):
         hash: "sha256:…" over the previous hash and this event; empty until it is appended.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     seq: int
     round: int

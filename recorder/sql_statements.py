@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from .migrations import blob, event, message, run, snapshot
 
@@ -69,7 +68,13 @@ def append_statement(dialect: sa.Dialect) -> Statement:
 
 def dialect_insert(dialect: sa.Dialect) -> Any:
     """The insert of a dialect that knows what to do about a row that is there already."""
-    return postgresql.insert if dialect.name == "postgresql" else sqlite.insert
+    if dialect.name == "postgresql":  # each dialect takes a while to import, and a store needs one
+        from sqlalchemy.dialects.postgresql import insert as insert_into_postgresql
+
+        return insert_into_postgresql
+    from sqlalchemy.dialects.sqlite import insert
+
+    return insert
 
 
 def ignoring(dialect: sa.Dialect, table: sa.Table, name: str) -> Any:
