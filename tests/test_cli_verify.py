@@ -134,15 +134,17 @@ def test_an_event_that_was_moved_is_named(copy: Path) -> None:
     assert problems(copy)[0] == {"run": "run1", "seq": 4, "what": "event 4 is missing"}
 
 
-@pytest.mark.parametrize("table", ["message", "blob"])
-def test_one_changed_byte_of_a_message_or_large_value_is_named(table: str, sound: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("table", "key"), [("message", "id"), ("blob", "hash")])
+def test_one_changed_byte_of_a_message_or_large_value_is_named(
+    table: str, key: str, sound: Path, tmp_path: Path
+) -> None:
     """What events refer to is checked with them; each event that refers to it is named."""
     for column in columns_of(sound, table):
-        rows = rows_of(sound, f"SELECT rowid, {column} FROM {table}")
+        rows = rows_of(sound, f"SELECT {key}, {column} FROM {table}")
         assert rows
-        for rowid, value in rows:
-            path = Path(shutil.copy(sound, tmp_path / f"{column}{rowid}.db"))
-            execute(path, f"UPDATE {table} SET {column} = ? WHERE rowid = ?", flipped(value, 11), rowid)
+        for number, (name, value) in enumerate(rows):
+            path = Path(shutil.copy(sound, tmp_path / f"{column}{number}.db"))
+            execute(path, f"UPDATE {table} SET {column} = ? WHERE {key} = ?", flipped(value, 11), name)
             assert all(problem["seq"] is not None for problem in problems(path))
 
 
