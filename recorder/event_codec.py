@@ -243,6 +243,8 @@ def decode_event(
             stands for them.
         read_blob: gives the bytes behind a content address.
     """
+    if row.body is None and not row.body_hash:
+        raise ValueError("the event has lost its body")
     body = loads(row.body) if row.body is not None else {}
     if row.body is not None and b'"$type"' in row.body:
         body = _fill(body, row, read_messages, read_blob)

@@ -551,6 +551,8 @@ class SqlStore(EventStore):
 
 def _info(row: sa.Row[Any]) -> RunInfo:
     fields = {name: from_column(value) for name, value in row._mapping.items()}
+    if type(fields["number"]) is not int or type(fields["uid"]) is not str:
+        raise CorruptLog("the list of runs is damaged: a run has no number or no name")
     key, digest = fields.pop("end_key"), fields.pop("end_hash")
     if key is None:
         return RunInfo(**fields, head_seq=LOST, head_hash="")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias
 
 from ..recorder.errors import AgentReplayError, CorruptLog
-from ..recorder.events import Event
+from ..recorder.events import Event, UnknownEvent
 from ..recorder.payload import apply_change
 from .state import ChildRun, OpenCall, OpenInterrupt, RunState
 
@@ -58,6 +58,8 @@ def fold(events: Iterable[Event], state: RunState | None = None, *, check: bool 
         _follows(new, event)
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
+            if isinstance(event, UnknownEvent):
+                _refuse(new, event, "its body is gone", "the states after it follow from it")
             if event.round > new.round and event.kind != "round.started":
                 _refuse(new, event, f"it belongs to round {event.round}", f"round {new.round} is the last that started")
             for name, value in handler(new, event, check).items():
