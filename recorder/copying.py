@@ -11,7 +11,7 @@ import copy
 from typing import Any, Final
 
 from .frozen import FrozenDict, FrozenList
-from .plain import FROZEN, PLAIN, dumps, dumps_frozen, loads, look
+from .plain import as_plain, loads
 
 _ATOMS: Final = frozenset(map(id, (str, int, float, bool, bytes, complex, type(None))))
 """The ids of types of which nothing is ever copied. Hashing a type itself would call its metaclass."""
@@ -27,14 +27,9 @@ def copy_value(value: Any) -> Any:
     """
     if id(type(value)) in _ATOMS:
         return value
-    try:
-        found = look(value)
-        if found == PLAIN:
-            return loads(dumps(value))  # the fastest way to copy plain JSON
-        if found == FROZEN:
-            return loads(dumps_frozen(value))
-    except (TypeError, ValueError, RuntimeError):  # a lone surrogate; changed meanwhile; no stack left
-        pass
+    plain = as_plain(value)
+    if plain is not None:
+        return loads(plain[0])  # the fastest way to copy plain JSON
     try:
         return _Copier().copy(value)
     except RecursionError:  # no stack left

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from .builtin_types import WRITERS, Slots, put
 from .introspection import class_name, describe
-from .plain import FROZEN, MAX_DEPTH, PLAIN, Stored, dumps, dumps_frozen, loads, look, plain_copy
+from .plain import MAX_DEPTH, Stored, as_plain, dumps, shallow_copy_of
 from .sharing import multiplies
 from .structured_types import write_object, writer_for
 from .type_registry import TypeRegistry, default_types
@@ -54,15 +54,9 @@ def encode_bytes(value: Any, types: TypeRegistry | None = None) -> tuple[bytes, 
     The way for everything that is recorded: plain values are looked at once and written at once. The tree of plain
     input is the input itself, which its owner may still mutate; take `loads` of the bytes to keep one. Never raises.
     """
-    try:
-        found = look(value)
-        if found == PLAIN:
-            return dumps(value), value, ()
-        if found == FROZEN:
-            data = dumps_frozen(value)
-            return data, loads(data), ()
-    except (TypeError, ValueError, RuntimeError):  # a lone surrogate; changed meanwhile; no stack left
-        pass
+    plain = as_plain(value)
+    if plain is not None:
+        return plain[0], plain[1], ()
     try:
         stored, may_be_lossy = _Encoder(types or default_types).encode(value)
         return dumps(stored), stored, lossy_in(stored) if may_be_lossy else ()
@@ -104,7 +98,7 @@ class _Encoder:
                 where, place, depth = parts, len(parts), 1
                 parts.append(None)
             if 1 < depth <= _DEPTH_OF_COPIES and not self._is_knot:
-                copied = plain_copy(value)
+                copied = shallow_copy_of(value)
                 if copied is not None:
                     where[place] = copied
                     continue

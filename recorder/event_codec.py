@@ -111,7 +111,10 @@ def body_of(data: Data) -> dict[str, Any]:
     if shape is None:
         shape = _SHAPES[type(data)] = _Shape.of(type(data))
     defaults = shape.defaults
-    body = {name: value for name, value in data.__dict__.items() if value is not defaults[name]}
+    body = {}
+    for name, value in data.__dict__.items():  # a comprehension would be a call
+        if value is not defaults[name]:
+            body[name] = value
     if not shape.plain:
         for name, value in [*body.items()]:
             if type(type(value)) is type(Data) and isinstance_of(value, Data):

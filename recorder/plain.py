@@ -37,10 +37,10 @@ _SHALLOW: Final = 8
 MAX_REPEATS: Final = 200_000
 """Items and containers that may be written again, where containers occur more than once."""
 
-NOT_PLAIN: Final = 0
-PLAIN: Final = 1
-FROZEN: Final = 2
-_TOO_DEEP: Final = 3
+_NOT_PLAIN: Final = -1
+_TOO_DEEP: Final = -2
+_FROZEN_PART: Final = 1 << 40
+"""Counts a frozen container; no walk meets so many items."""
 
 _EXACT_TYPES_ONLY: Final = (
     orjson.OPT_STRICT_INTEGER
@@ -57,40 +57,49 @@ def is_tag(value: Any) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Say whether JSON holds `value` exactly, types included.
+    """Say whether JSON holds `value` exactly, types included."""
+    return as_plain(value) is not None
 
-    One thing is left to `dumps`, which finds it faster: a str with a lone surrogate counts as plain here, and
-    `dumps` raises TypeError on it.
+
+def as_plain(value: Any) -> tuple[bytes, Stored] | None:
+    """Return the strict JSON of a value that is plain, frozen or not, and the tree it is the JSON of; else None.
+
+    The tree of a value without frozen containers is the value itself. What the writer refuses in passing is left to
+    it: keys that are no str, and lone surrogates.
     """
-    try:
-        return look(value) == PLAIN
-    except RuntimeError:  # changed by another thread meanwhile, or no stack left
-        return False
-
-
-def look(value: Any) -> int:
-    """Say whether `value` is PLAIN, FROZEN (plain but for frozen containers) or NOT_PLAIN."""
     kind = type(value)
-    if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-        found = _look_into(value, 1, [QUICK_ITEMS])
-        return _look_carefully(value) if found == _TOO_DEEP else found
-    return PLAIN if _is_plain_scalar(value) else NOT_PLAIN
+    try:
+        if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
+            items = _look_into(value, 1)
+            if items < 0:
+                items = _NOT_PLAIN if items == _NOT_PLAIN else _look_carefully(value)
+                if items < 0:
+                    return None
+            if items >= _FROZEN_PART:
+                data = dumps_frozen(value)
+                value = loads(data)
+            else:
+                data = orjson.dumps(value, None, _EXACT_TYPES_ONLY)
+            return None if b"$" in data and b'"$type"' in data and has_tags(loads(data)) else (data, value)
+        return (dumps(value), value) if _is_plain_scalar(value) else None
+    except (TypeError, ValueError, RuntimeError):  # refused; changed by another thread meanwhile; no stack left
+        return None
 
 
-def plain_copy(value: Any) -> Stored | None:
-    """Return a copy of a container that is plain, frozen or not, and shallow; else None."""
+def shallow_copy_of(value: Any) -> Stored | None:
+    """Return a copy of a container that is plain, frozen or not, and not deep; else None."""
     kind = type(value)
     if not (kind is dict or kind is list or kind is FrozenDict or kind is FrozenList):
         return None
     try:
-        found = _look_into(value, QUICK_DEPTH - _SHALLOW, [QUICK_ITEMS])
-        if found == PLAIN:
-            return loads(dumps(value))
-        if found == FROZEN:
-            return loads(dumps_frozen(value))
-    except (TypeError, RuntimeError):  # a lone surrogate; changed by another thread meanwhile
+        items = _look_into(value, QUICK_DEPTH - _SHALLOW)
+        if items < 0:
+            return None
+        data = dumps_frozen(value) if items >= _FROZEN_PART else dumps(value)
+        copied = loads(data)
+    except (TypeError, ValueError, RuntimeError):
         return None
-    return None
+    return None if b"$" in data and b'"$type"' in data and has_tags(copied) else copied
 
 
 def dumps(stored: Stored) -> bytes:
@@ -143,67 +152,61 @@ def _is_plain_scalar(value: Any) -> bool:
     return kind is str or value is None or value is True or value is False
 
 
-def _look_into(container: Any, depth: int, left: list[int]) -> int:
-    """Look at a container and what is in it. `value - value` is 0.0 for finite floats only.
+def _look_into(container: Any, depth: int) -> int:
+    """Look at the values in a container and in those within it.
 
-    Args:
-        left: one number, the items that may still be looked at.
+    `value - value` is 0.0 for finite floats only.
+
+    Returns:
+        How many items it would be, written out, and `_FROZEN_PART` for each frozen container; or below 0, why not:
+        `_NOT_PLAIN`, or `_TOO_DEEP` or large for a walk that looks at shared containers again and again.
     """
-    left[0] = budget = left[0] - len(container)
-    if depth > QUICK_DEPTH or budget < 0:
+    if depth > QUICK_DEPTH:
         return _TOO_DEEP
+    items = len(container)
+    values = container
     kind = type(container)
-    found = PLAIN
-    if kind is dict or kind is FrozenDict:
+    if kind is dict:
+        values = container.values()
+    elif kind is not list:
+        items += _FROZEN_PART
         if kind is FrozenDict:
-            found = FROZEN
-        for key, value in container.items():
-            if type(key) is not str:
-                return NOT_PLAIN
-            kind = type(value)
-            if kind is str:
-                continue
-            if kind is int:
-                if not -MAX_INT <= value <= MAX_INT:
-                    return NOT_PLAIN
-            elif kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-                inner = _look_into(value, depth + 1, left)
-                if inner != PLAIN:
-                    if inner != FROZEN:
-                        return inner
-                    found = FROZEN
-            elif kind is float:
-                if value - value != 0.0:
-                    return NOT_PLAIN
-            elif not (value is None or value is True or value is False):
-                return NOT_PLAIN
-        return NOT_PLAIN if "$type" in container else found
-    if kind is FrozenList:
-        found = FROZEN
-    for value in container:
+            values = container.values()
+    for value in values:
         kind = type(value)
         if kind is str:
             continue
-        if kind is int:
-            if not -MAX_INT <= value <= MAX_INT:
-                return NOT_PLAIN
-        elif kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-            inner = _look_into(value, depth + 1, left)
-            if inner != PLAIN:
-                if inner != FROZEN:
-                    return inner
-                found = FROZEN
+        if kind is dict or kind is list:
+            inner = _look_into(value, depth + 1)
+        elif kind is int:
+            if -MAX_INT <= value <= MAX_INT:
+                continue
+            return _NOT_PLAIN
         elif kind is float:
-            if value - value != 0.0:
-                return NOT_PLAIN
-        elif not (value is None or value is True or value is False):
-            return NOT_PLAIN
-    return found
+            if value - value == 0.0:
+                continue
+            return _NOT_PLAIN
+        elif value is None or value is True or value is False:
+            continue
+        elif kind is FrozenDict or kind is FrozenList:
+            inner = _look_into(value, depth + 1)
+        else:
+            return _NOT_PLAIN
+        if inner < 0:
+            return inner
+        items += inner
+        if items > QUICK_ITEMS and items % _FROZEN_PART > QUICK_ITEMS:
+            return _TOO_DEEP
+    return items
 
 
 def _look_carefully(root: Any) -> int:
-    """Look at a deep or large tree: without recursion, each container once, and never round a cycle."""
-    found = PLAIN
+    """Look at a deep or large tree: without recursion, each container once, and never round a cycle.
+
+    Returns:
+        `_FROZEN_PART` if anything in it is frozen, else 0; or `_NOT_PLAIN`.
+    """
+    found = 0
     measured: dict[int, tuple[int, int]] = {}  # id → its height, and the items it is when written out
     within: dict[int, list[Any]] = {}  # id → the containers directly within it, of those that are being looked at
     distinct = 0
@@ -218,15 +221,15 @@ def _look_carefully(root: Any) -> int:
         if inner is None:
             inner = _containers_in(node)
             if inner is None:
-                return NOT_PLAIN
+                return _NOT_PLAIN
             distinct += 1 + len(node)
             if type(node) is FrozenDict or type(node) is FrozenList:
-                found = FROZEN
+                found = _FROZEN_PART
             if inner:
                 within[name] = inner
                 for child in inner:
                     if id(child) in within:
-                        return NOT_PLAIN
+                        return _NOT_PLAIN
                 todo.extend(inner)
                 continue
         height, size = 1, 1 + len(node)
@@ -235,7 +238,7 @@ def _look_carefully(root: Any) -> int:
             height = max(height, its_height + 1)
             size += its_size
         if height > MAX_DEPTH or size > distinct + MAX_REPEATS:
-            return NOT_PLAIN
+            return _NOT_PLAIN
         measured[name] = height, size
         todo.pop()
     return found
@@ -245,11 +248,6 @@ def _containers_in(node: Any) -> list[Any] | None:
     """Return the containers directly within one, or None when something in it is not plain."""
     values: Any = node
     if type(node) is dict or type(node) is FrozenDict:
-        for key in node:
-            if type(key) is not str:
-                return None
-        if "$type" in node:
-            return None
         values = node.values()
     inner = []
     for value in values:
