@@ -31,14 +31,15 @@ class Statement:
         )
         self.sql = str(compiled)
         self._names = tuple(names)
+        self._own = {name: value for name, value in compiled.params.items() if name not in self._names}
         self._order = compiled.positiontup and tuple(compiled.positiontup)
         self.in_order = self._order == self._names
 
     def bind(self, values: tuple[Any, ...]) -> Any:
-        """Put values into the order and form that the driver takes."""
+        """Put values, and those that the statement has itself, into the order and form that the driver takes."""
         if self.in_order:
             return values
-        named = dict(zip(self._names, values, strict=True))
+        named = self._own | dict(zip(self._names, values, strict=True))
         return named if self._order is None else [named[name] for name in self._order]
 
 

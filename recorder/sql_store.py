@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -27,6 +28,7 @@ from .event_codec import StoredEvent
 from .migrations import blob, event, message, meta, migrate, run, snapshot
 from .packing import pack, pack_small, unpack
 from .redaction import RedactionRules
+from .sql_reading import RUN_COLUMNS, HeldReader, Row
 from .sql_statements import (
     KEPT_ONCE,
     MARK,
@@ -63,7 +65,7 @@ NOTE: Final = "run:"
 ALTERED: Final = "no hash"
 """Stands for a hash that is of no kind that a hash can be."""
 
-FIRST_PAGE: Final = 50
+FIRST_PAGE: Final = 20
 PAGE: Final = 2_000
 """Rows read at a time, few at first: a reader holds no cursor while its caller works, and may need no more."""
 
@@ -152,6 +154,7 @@ class SqlStore(EventStore):
         self.closed = False
         self._printable: set[tuple[str, str | None, str]] = set()
         self._fairy: Any = None
+        self._reader: HeldReader | None = None
         self._inherited: list[Any] = []
         self._engine = self._make_engine()
         self._open()
@@ -183,6 +186,7 @@ class SqlStore(EventStore):
             self._migrate()
             self._driver = self._hold()
             self._cursor = self._driver.cursor()
+            self._reader = HeldReader(self._engine)
         except BaseException as error:
             self._disconnect()
             if isinstance(error, (sa.exc.SQLAlchemyError, UnicodeError, TypeError)):  # the latter two: a damaged file
@@ -223,7 +227,9 @@ class SqlStore(EventStore):
         with suppress(Exception):
             if self._fairy is not None:
                 self._fairy.close()
-        self._fairy = None
+        if self._reader is not None:
+            self._reader.close()
+        self._fairy = self._reader = None
         self._engine.dispose()
 
     def _hold(self) -> Any:
@@ -245,8 +251,8 @@ class SqlStore(EventStore):
     def _after_fork(self) -> None:
         """In a forked child: let go of the parent's connections without closing them, which would end its work."""
         self._lock = threading.RLock()
-        self._inherited.extend((self._cursor, self._driver, self._fairy, self._engine.pool))
-        self._fairy = None
+        self._inherited.extend((self._cursor, self._driver, self._fairy, self._reader, self._engine.pool))
+        self._fairy = self._reader = None
         self._engine.dispose(close=False)
         self._stale = True
 
@@ -434,12 +440,23 @@ class SqlStore(EventStore):
             with self._engine.connect() as connection:
                 return connection.execute(clause).all()
         except (sa.exc.SQLAlchemyError, UnicodeError) as error:
-            if self._database.is_remote and isinstance(error, OUT_OF_REACH):
-                self._stale = True
-                raise StoreError(
-                    f"cannot reach the store {self.name}: {_reason(error)}. The next call connects anew."
-                ) from error
-            raise CorruptLog(f"cannot read the store {self.name}: {_reason(error)}") from error
+            raise self._unreadable(error, self._database.is_remote and isinstance(error, OUT_OF_REACH)) from error
+
+    def _ask(self, question: Callable[[HeldReader], Value]) -> Value:
+        """Ask one of the questions whose statements are compiled."""
+        self._connected()
+        reader = self._reader
+        assert reader is not None  # connected
+        try:
+            return question(reader)
+        except (self._driver_error, UnicodeError) as error:
+            raise self._unreadable(error, self._database.is_lost(reader.connection)) from error
+
+    def _unreadable(self, error: BaseException, is_out_of_reach: bool) -> StoreError:
+        if not is_out_of_reach:
+            return CorruptLog(f"cannot read the store {self.name}: {_reason(error)}")
+        self._stale = True
+        return StoreError(f"cannot reach the store {self.name}: {_reason(error)}. The next call connects anew.")
 
     def _read_note(self, uid: str) -> bytes | None:
         found = self._read(sa.select(meta.c.value).where(meta.c.name == to_column(NOTE + uid)))
@@ -455,9 +472,8 @@ class SqlStore(EventStore):
         key = first + after  # -1 gives the last possible key of the run before, which no event has
         size = FIRST_PAGE
         while True:
-            clause = sa.select(event).where(event.c.key > key, event.c.key <= last, event.c.kind != "")
             try:
-                page = self._read(clause.order_by(event.c.key).limit(size))
+                page = self._ask(partial(HeldReader.rows, after=key, last=last, size=size))
             except CorruptLog:
                 if size == 1:
                     raise
@@ -467,22 +483,23 @@ class SqlStore(EventStore):
                 yield self._stored(row)
             if len(page) < size:
                 return
-            key = page[-1].key
+            key = page[-1][0]
             size = 1 if size == 1 else min(4 * size, PAGE)
 
-    def _stored(self, row: sa.Row[Any]) -> StoredEvent:
+    def _stored(self, row: Row) -> StoredEvent:
+        key, round, kind, version, time, within, task, body, body_hash, digest, conversations = row
         return StoredEvent(
-            seq=row.key & SEQ_MASK,
-            round=row.round,
-            kind=from_column(row.kind),
-            version=row.version,
-            time=row.time,
-            within=from_column(row.within),
-            task=from_column(row.task),
-            body=_unpacked(row.body),
-            body_hash="" if row.body_hash is None else _address(row.body_hash) or ALTERED,
-            hash=_address(row.hash),
-            conversations=self._addresses(row.conversations) if row.conversations else {},
+            key & SEQ_MASK,
+            round,
+            from_column(kind),
+            version,
+            time,
+            from_column(within),
+            from_column(task),
+            _unpacked(body),
+            "" if body_hash is None else _address(body_hash) or ALTERED,
+            _address(digest),
+            self._addresses(conversations) if conversations else {},
         )
 
     def _addresses(self, text: str) -> dict[str, list[str]]:
@@ -522,13 +539,8 @@ class SqlStore(EventStore):
         return [row.number for row in self._read(clause)]
 
     def _read_snapshot(self, number: int, step: int | None, until: int | None) -> Snapshot | None:
-        first = number << SEQ_BITS
-        last = first | (SEQ_MASK if step is None else min(step, SEQ_MASK))
-        clause = sa.select(snapshot).where(snapshot.c.key.between(first, last))
-        if until is not None:
-            clause = clause.where(snapshot.c.seq <= until)
-        found = self._read(clause.order_by(snapshot.c.key.desc()).limit(1))
-        return Snapshot(found[0].seq, found[0].key & SEQ_MASK, found[0].state) if found else None
+        found = self._ask(partial(HeldReader.snapshot, number=number, step=step, until=until))
+        return Snapshot(found[1], found[0] & SEQ_MASK, found[2]) if found else None
 
     def _write_snapshot(self, number: int, kept: Snapshot) -> None:
         statement = self._keep_statements[snapshot.name]
@@ -536,21 +548,22 @@ class SqlStore(EventStore):
             execute(statement.sql, statement.bind((number << SEQ_BITS | kept.step, kept.seq, kept.state)))
 
     def _list_runs(self) -> list[RunInfo]:
-        return [_info(row) for row in self._read(runs_with_heads().order_by(run.c.number))]
+        return [_info(row._mapping) for row in self._read(runs_with_heads().order_by(run.c.number))]
 
     def _find_runs(self, *, number: int | None = None, prefix: str | None = None, last: bool = False) -> list[RunInfo]:
+        if number is not None:
+            row = self._ask(partial(HeldReader.run, number=number))
+            return [_info(dict(zip(RUN_COLUMNS, row, strict=True)))] if row else []
         clause = runs_with_heads().order_by(run.c.number.desc()).limit(1 if last else 6)
         if last:
             clause = clause.where(run.c.parent.is_(None))
-        elif number is not None:
-            clause = clause.where(run.c.number == number)
         elif prefix is not None:
             clause = clause.where(run.c.uid.startswith(to_column(prefix), autoescape=True))
-        return [_info(row) for row in self._read(clause)]
+        return [_info(row._mapping) for row in self._read(clause)]
 
 
-def _info(row: sa.Row[Any]) -> RunInfo:
-    fields = {name: from_column(value) for name, value in row._mapping.items()}
+def _info(row: Mapping[Any, Any]) -> RunInfo:
+    fields = {name: from_column(value) for name, value in row.items()}
     if type(fields["number"]) is not int or type(fields["uid"]) is not str:
         raise CorruptLog("the list of runs is damaged: a run has no number or no name")
     key, digest = fields.pop("end_key"), fields.pop("end_hash")

@@ -23,7 +23,7 @@ from .reducer import fold
 from .shared_list import SharedList
 from .state import ChildRun, OpenCall, OpenInterrupt, RunState
 
-LIGHTEST: Final = 8 * 1024
+LIGHTEST: Final = 4 * 1024
 """Bytes of events for which no snapshot is worth while, however small the state is."""
 
 VERSION: Final = 1
