@@ -17,15 +17,16 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
-from .redaction import Redactor
-from .stream_redaction import redact_stream
 from .upcasters import upcast
 from .values import dumps, encode_bytes, loads
+
+if TYPE_CHECKING:
+    from .redaction import Redactor
 
 BLOB_LIMIT: Final = 64 * 1024
 """A body of more bytes than this has its largest values moved to blobs."""
@@ -173,6 +174,8 @@ def encode_data(
         if redacted is not stored:
             stored, raw = redacted, dumps(redacted)
     if "stream" in stored and type(stored["stream"]) is list and redactor.rules.enabled:
+        from .stream_redaction import redact_stream
+
         whole = redact_stream(stored["stream"], redactor)
         if whole is not stored["stream"]:
             stored = {**stored, "stream": whole}

@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from .errors import StoreError, UsageError
 from .memory_store import MemoryStore
-from .redaction import RedactionRules
 from .store import EventStore
+
+if TYPE_CHECKING:
+    from .redaction import RedactionRules
 
 FOLDER: Final = ".agentreplay"
 FILE: Final = "store.db"

@@ -6,11 +6,14 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
-from .redaction import RedactionRules
 from .store import Addition, EventStore, Head, RunInfo, Snapshot, Summary
+
+if TYPE_CHECKING:
+    from .redaction import RedactionRules
 
 
 class MemoryStore(EventStore):

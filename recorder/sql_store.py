@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -27,7 +27,6 @@ from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
 from .migrations import blob, event, message, meta, migrate, run, snapshot
 from .packing import pack, pack_small, unpack
-from .redaction import RedactionRules
 from .sql_reading import RUN_COLUMNS, HeldReader, Row
 from .sql_statements import (
     KEPT_ONCE,
@@ -42,6 +41,9 @@ from .sql_statements import (
 )
 from .store import FIRST, Addition, EventStore, Head, RunInfo, Snapshot, Summary
 from .verifying import LOST
+
+if TYPE_CHECKING:
+    from .redaction import RedactionRules
 
 Value = TypeVar("Value")
 

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
@@ -23,9 +23,11 @@ from .errors import AgentReplayError, CorruptLog, RunNotFound, VersionConflict
 from .event_codec import StoredEvent, decode_event, encode_event
 from .events import Event
 from .liveness import is_gone
-from .redaction import RedactionRules, Redactor
 from .values import loads
 from .verifying import Problem, verify_run
+
+if TYPE_CHECKING:
+    from .redaction import RedactionRules, Redactor  # a reader does without them, and they take a while to import
 
 FIRST: Final = -1
 """The `expected_seq` of a run without events."""
@@ -173,7 +175,7 @@ class EventStore(ABC):
     url: str
 
     def __init__(self, rules: RedactionRules | None = None) -> None:
-        self._rules = rules or RedactionRules()
+        self._rules = rules
         self._redactor: Redactor | None = None
         self._heads: dict[int, Head] = {}
 
@@ -187,13 +189,19 @@ class EventStore(ABC):
     @property
     def rules(self) -> RedactionRules:
         """What this process redacts in the store, beyond the built-in rules."""
+        if self._rules is None:
+            from .redaction import RedactionRules
+
+            self._rules = RedactionRules()
         return self._rules
 
     @property
     def redactor(self) -> Redactor:
         """Redacts with this store's key, so that a secret has one token in all its runs."""
         if self._redactor is None:
-            self._redactor = Redactor(self._redaction_key(), self._rules)
+            from .redaction import Redactor
+
+            self._redactor = Redactor(self._redaction_key(), self.rules)
         return self._redactor
 
     def create_run(

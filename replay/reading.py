@@ -8,7 +8,6 @@ from typing import Final
 from ..recorder.events import Event
 from ..recorder.locate import open_store
 from ..recorder.store import EventStore, RunInfo, RunRef
-from .blame import FOLDED, blame_of
 from .changes import Changes
 from .snapshots import from_nearest
 from .state import RunState
@@ -108,10 +107,14 @@ def blame(run: RunRef, path: str, store: EventStore | str | None = None, *, step
         CorruptLog: the log stops making sense; names the event. The payload's hash is compared at the end, and now and
             then on the way.
     """
+    from .blame import blame_of
+
     found, info = resolve(run, store)
     return blame_of(_folded(found, info), path, step_meant(found, info, step), run=info.id)
 
 
 def _folded(store: EventStore, info: RunInfo) -> Iterator[Event]:
     """The events that a blame looks at; no others are decoded."""
+    from .blame import FOLDED
+
     return (store.decode(info, row, conversations=False) for row in store.rows(info) if row.kind in FOLDED)

@@ -12,8 +12,10 @@ from .group import Verb, VerbGroup
 from .options import store_option
 
 VERBS = {
-    "demo": Verb("Record", "record", "Record a small agent that fails, and show where it went wrong."),
-    "run": Verb("Record", "record", "Run an agent of yours and record it."),
+    "demo": Verb(
+        "Record", "record", "Record a small agent that fails, and show where it went wrong.", runs_agents=True
+    ),
+    "run": Verb("Record", "record", "Run an agent of yours and record it.", runs_agents=True),
     "import": Verb("Record", "files", "Import cassettes, and recorded runs of other tools."),
     "ls": Verb("Look", "inspect", "List the runs."),
     "show": Verb("Look", "inspect", "Show what a run did, round by round."),

@@ -15,6 +15,7 @@ A verb returns its exit code, or nothing for 0. What it raises is printed as one
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,12 +36,17 @@ DEBUG: Final = "AGENTREPLAY_DEBUG"
 """With this in the environment, every error is followed by its traceback."""
 
 
+GARBAGE: Final = 200_000
+"""Objects that a verb may make before its garbage is looked for: what it imports is none, and is a great deal."""
+
+
 class Verb(NamedTuple):
-    """Where a verb is, and what the list of verbs says of it."""
+    """Where a verb is, what the list of verbs says of it, and whether it runs an agent's code, or only ours."""
 
     section: str
     module: str
     summary: str
+    runs_agents: bool = False
 
 
 class VerbGroup(click.Group):
@@ -50,6 +56,7 @@ class VerbGroup(click.Group):
         super().__init__(*args, **options)
         self._verbs = verbs
         self._package = package
+        self._is_brief = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs in the order of the help."""
@@ -60,6 +67,8 @@ class VerbGroup(click.Group):
         verb = self._verbs.get(cmd_name)
         if verb is None:
             return None
+        if self._is_brief and not verb.runs_agents:
+            gc.set_threshold(GARBAGE, 50, 1_000)
         module = import_module(f".{verb.module}", self._package)
         command: click.Command = module.COMMANDS[cmd_name]
         return command
@@ -98,11 +107,14 @@ class VerbGroup(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         tolerate_any_text()
+        self._is_brief = args is None  # this process exists for one verb
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except Exception as error:
             code = report(error)
+        if gc.get_threshold()[0] == GARBAGE:
+            gc.freeze()  # the process ends: nothing is worth looking for any more
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
