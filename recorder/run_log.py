@@ -8,6 +8,9 @@ are waited for in any case: `*.called` must be committed before the effect runs.
 Where the stack is nearly used up, an append could break off anywhere in the store's code. It is made in a thread then,
 which has a stack of its own; without the room for that, the end of a call waits for the next append.
 
+Others may write to the same run, see `log_end`: an event that is refused because another was first is appended behind
+it. Who has joined a run adds nothing to it once the process that records it has ended it; `logging` is told that.
+
 A store that fails ends the recording. By policy the agent is stopped then (`RecordingStopped`, which becomes the one
 `RecordingFailed` of the run), or goes on unrecorded, with one warning.
 """
@@ -22,7 +25,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from time import time_ns
@@ -31,6 +33,7 @@ from typing import Final, Literal, TypeAlias
 from .errors import RecordingFailed
 from .event_codec import EPOCH, MICROSECOND, encode_data
 from .events import EVENT_OF_KIND, Data
+from .log_end import LAST_KINDS, LogEnd, RunHasEnded
 from .reentry import appending
 from .scope import Scope
 from .signals import RecordingStopped
@@ -55,7 +58,6 @@ _MAY_WAIT: Final = frozenset(
 )
 """Events that say what has happened, and that nothing depends on; the others are asked for, or the effect waits."""
 
-_LAST: Final = ("run.finished", "run.suspended")
 _NOTHING: Final = Summary()
 
 when_appended: Callable[[EventStore, RunInfo, int], None] | None = None
@@ -69,25 +71,30 @@ class RunLog:
 
     Args:
         store: where the events go.
-        info: the run, which has no events yet.
+        info: the run.
         policy: what a failing store means.
+        end: the end of its log; by default that of a run which has no events yet.
+        round: the round that runs.
 
     Attributes:
         lock: guards what must happen between two events.
         round: the round that events belong to unless they say otherwise.
         failure: why nothing is recorded any more, or None.
-        ended: whether the run's last event was appended.
+        ended: whether the run's last event was appended, or nothing is appended any more.
     """
 
-    def __init__(self, store: EventStore, info: RunInfo, policy: StorePolicy) -> None:
+    def __init__(
+        self, store: EventStore, info: RunInfo, policy: StorePolicy, end: LogEnd | None = None, round: int = 0
+    ) -> None:
         self.store = store
         self.info = info
         self.policy = policy
         self.lock = threading.RLock()
-        self.round = 0
+        self.round = round
         self.failure: RecordingFailed | None = None
         self.ended = False
-        self._seq = FIRST
+        self._end = end or LogEnd(store, info, FIRST)
+        self._told_of_the_end = False
         self._writer: BackgroundWriter | None = None
         self._last: Future[None] | None = None
         self._waiting: deque[Callable[[], object]] = deque()
@@ -196,7 +203,7 @@ class RunLog:
         row = encode_data(
             data,
             self.store.redactor,
-            seq=self._seq + 1,
+            seq=self._end.seq + 1,  # or later: where it is appended it gets its number
             round=round,
             kind=kind,
             version=version_of(kind),
@@ -210,20 +217,12 @@ class RunLog:
             event = EVENT_OF_KIND[kind](seq=row.seq, round=round, kind=kind, time=at, data=data)
             summary = Summary.of((event,))
         if self._writer is None and on_event_loop():
-            self._writer = BackgroundWriter(self.store, self.info, self._seq)
+            self._writer = BackgroundWriter(self._end, self.info.id)
         if self._writer is not None:
             self._last = self._writer.submit(row, summary)
         else:
-            try:
-                self.store.append_rows(self.info, self._seq, [row], summary)
-                self._seq = row.seq
-            except Exception:
-                raise
-            except BaseException:  # such as Ctrl-C, which leaves open whether the event was committed
-                with suppress(Exception):
-                    self._seq = self.store.run(self.info.uid).head_seq
-                raise
-        self.ended = kind in _LAST
+            self._end.append([row], summary)
+        self.ended = kind in LAST_KINDS
         if when_appended is not None:
             try:
                 when_appended(self.store, self.info, len(row.body or b""))
@@ -243,6 +242,9 @@ class RunLog:
     # -- failing and ending -------------------------------------------------------------------------
 
     def _fail(self, error: BaseException, kind: str = "an event") -> None:
+        if isinstance(error, RunHasEnded):
+            self._leave_ended(kind)
+            return
         with self.lock:
             first = self.failure is None
             if self.failure is None:
@@ -255,6 +257,14 @@ class RunLog:
             raise RecordingStopped(self.failure)
         if first:
             warnings.warn(f"{self.info.id} goes on unrecorded: {kind} could not be recorded: {error}", stacklevel=2)
+
+    def _leave_ended(self, kind: str) -> None:
+        """Add nothing more to a run that was joined: the process that records it has ended it."""
+        with self.lock:
+            told, self._told_of_the_end = self._told_of_the_end, True
+            self.ended = True
+        if not told:
+            logger.warning("%s has ended; %s came after it, and is not recorded, nor what follows", self.info.id, kind)
 
     def give_up(self, error: BaseException) -> None:
         """Record nothing, because the store failed before the first event. By policy, raise or warn."""

@@ -1,8 +1,9 @@
 """A background writer, so that an event loop never waits for a commit.
 
 Events of one run are numbered and written in the order in which they were submitted; whatever has gathered while a
-commit was under way goes into the next one together. The first failure is kept and given to everything submitted after
-it: an event that cannot be stored must not be followed by ones that can.
+commit was under way goes into the next one together, and stays together where another process writes to the run. The
+first failure is kept and given to everything submitted after it: an event that cannot be stored must not be followed by
+ones that can.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .scope import BackgroundThread
 from .store import Summary
 
 if TYPE_CHECKING:
-    from .store import EventStore, RunInfo
+    from .log_end import LogEnd
 
 Value = TypeVar("Value")
 
@@ -35,18 +36,15 @@ class BackgroundWriter:
     """Writes one run's events in a thread of its own.
 
     Args:
-        store: where to.
-        info: the run.
-        seq: the last event that it has.
+        end: the end of the run's log, which is the writer's alone from here on.
+        name: of the run.
     """
 
-    def __init__(self, store: EventStore, info: RunInfo, seq: int) -> None:
-        self._store = store
-        self._info = info
-        self._seq = seq
+    def __init__(self, end: LogEnd, name: str) -> None:
+        self._end = end
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._failure: BaseException | None = None
-        self.finished = in_thread(self._work, f"agentreplay-writer-{info.id}")
+        self.finished = in_thread(self._work, f"agentreplay-writer-{name}")
 
     @property
     def backlog(self) -> int:
@@ -74,13 +72,10 @@ class BackgroundWriter:
 
     def _write(self, batch: list[_Entry]) -> None:
         if self._failure is None and batch:
-            for entry in batch:
-                self._seq = entry.row.seq = self._seq + 1
             fields = {name: value for entry in batch for name, value in entry.summary.fields.items()}
-            rows = [entry.row for entry in batch]
             try:
                 with appending:
-                    self._store.append_rows(self._info, rows[0].seq - 1, rows, Summary(fields))
+                    self._end.append([entry.row for entry in batch], Summary(fields))
             except BaseException as error:
                 self._failure = error
         for entry in batch:

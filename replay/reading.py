@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from ..recorder.events import Event
 from ..recorder.locate import open_store
+from ..recorder.log_end import last_round
 from ..recorder.store import EventStore, RunInfo, RunRef
 from .changes import Changes
 from .snapshots import from_nearest
 from .state import RunState
 from .timeline import StepChanges, changes_of_step, resolve_step, state_of
-
-_WINDOW: Final = 256
 
 
 def resolve(run: RunRef, store: EventStore | str | None = None) -> tuple[EventStore, RunInfo]:
@@ -33,14 +31,7 @@ def resolve(run: RunRef, store: EventStore | str | None = None) -> tuple[EventSt
 
 def last_step(store: EventStore, info: RunInfo) -> int:
     """The number of the last round that has started; reads the end of the log only."""
-    window, until = _WINDOW, info.head_seq
-    while until >= 0:
-        after = max(until - window, -1)
-        started = [row.round for row in store.rows(info, after, until) if row.kind == "round.started"]
-        if started:
-            return started[-1]
-        window, until = window * 4, after
-    return 0
+    return last_round(store, info)
 
 
 def step_meant(store: EventStore, info: RunInfo, step: int) -> int:

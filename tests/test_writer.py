@@ -13,6 +13,7 @@ import agentreplay as ar
 import pytest
 from agentreplay.recorder.event_codec import StoredEvent
 from agentreplay.recorder.events import ReportData
+from agentreplay.recorder.log_end import LogEnd
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.reentry import appending
 from agentreplay.recorder.run_log import BACKLOG, RunLog
@@ -43,7 +44,7 @@ def wait_until_no_thread_of_ours() -> None:
 def test_events_are_numbered_and_written_in_order() -> None:
     """From where the log ends, whatever gathers in the meantime together."""
     store = SpyStore()
-    writer = BackgroundWriter(store, store.create_run("a"), -1)
+    writer = BackgroundWriter(LogEnd(store, store.create_run("a"), -1), "run1")
     futures = [writer.submit(row(), Summary()) for _ in range(50)]
     writer.stop()
     writer.finished.result(5)
@@ -56,7 +57,7 @@ def test_after_a_failure_nothing_is_written() -> None:
     """The first failure is given to everything submitted after it: a log has no hole."""
     store = SpyStore()
     store.fails = lambda kind: kind == "x.broken"
-    writer = BackgroundWriter(store, store.create_run("a"), -1)
+    writer = BackgroundWriter(LogEnd(store, store.create_run("a"), -1), "run1")
     first = writer.submit(row(), Summary())
     first.result(5)
     broken, after = writer.submit(row("x.broken"), Summary()), writer.submit(row(), Summary())
@@ -70,7 +71,7 @@ def test_after_a_failure_nothing_is_written() -> None:
 def test_nobody_can_cancel_a_write() -> None:
     """Who waits for an event may stop waiting; the event is written."""
     store = MemoryStore()
-    writer = BackgroundWriter(store, store.create_run("a"), -1)
+    writer = BackgroundWriter(LogEnd(store, store.create_run("a"), -1), "run1")
     future = writer.submit(row(), Summary())
     assert future.cancel() is False
     writer.stop()
