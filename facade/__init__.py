@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .recorder.errors import UsageError as UsageError
     from .recorder.errors import VersionConflict as VersionConflict
     from .recorder.exporting import export_run as export_run
+    from .recorder.joining import join as join
     from .recorder.locate import open_store as open_store
     from .recorder.loop import agent as agent
     from .recorder.payload import ChangeResult as ChangeResult
@@ -86,6 +87,7 @@ _HOME = {
     "diff_values": "replay.diff",
     "export_run": "recorder.exporting",
     "import_file": "importing",
+    "join": "recorder.joining",
     "model": "recorder.decorators",
     "open_store": "recorder.locate",
     "record": "recorder.recording",
@@ -132,6 +134,7 @@ __all__ = [
     "diff_values",
     "export_run",
     "import_file",
+    "join",
     "model",
     "open_store",
     "record",

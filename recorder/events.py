@@ -123,6 +123,21 @@ class RunFinishedData(Data):
     payload_hash: str | None = None
 
 
+class WriterJoinedData(Data):
+    """Somebody joined the run; `writer` names it in task paths and call ids, `process` as in `run.started`."""
+
+    writer: str
+    entry_point: str | None = None
+    process: dict[str, Any] | None = None
+
+
+class WriterLeftData(Data):
+    """`error` is what the block that had joined was left with."""
+
+    writer: str
+    error: ErrorInfo | None = None
+
+
 class RoundStartedData(Data):
     pass
 
@@ -350,6 +365,16 @@ class RunFinished(Event):
     data: RunFinishedData
 
 
+class WriterJoined(Event):
+    kind: Literal["writer.joined"] = "writer.joined"
+    data: WriterJoinedData
+
+
+class WriterLeft(Event):
+    kind: Literal["writer.left"] = "writer.left"
+    data: WriterLeftData
+
+
 class RoundStarted(Event):
     kind: Literal["round.started"] = "round.started"
     data: RoundStartedData
@@ -487,6 +512,8 @@ KnownEvent: TypeAlias = Annotated[
     | RunSuspended
     | RunResumed
     | RunFinished
+    | WriterJoined
+    | WriterLeft
     | RoundStarted
     | RoundFinished
     | ModelCalled
@@ -522,6 +549,8 @@ EVENT_OF_KIND: dict[str, type[Event]] = {
     "run.suspended": RunSuspended,
     "run.resumed": RunResumed,
     "run.finished": RunFinished,
+    "writer.joined": WriterJoined,
+    "writer.left": WriterLeft,
     "round.started": RoundStarted,
     "round.finished": RoundFinished,
     "model.called": ModelCalled,

@@ -33,15 +33,8 @@ Rounds = Literal["marked", "model"]
 """Where rounds begin: where `run.round()` says so, or with each model call that is not inside another call."""
 
 
-class Recording(Context):
-    """A run of a loop of your own; inside a round it is what the round works with."""
-
-    def __init__(self, recorder: RunRecorder, **given: Any) -> None:
-        super().__init__(recorder, **given)
-        self._ending = Ending(recorder, self)
-        self._value: Any = None
-
-    # -- names ---------------------------------------------------------------------------------------
+class EffectContext(Context):
+    """A context through which effects are called that were not made effects before."""
 
     @property
     def id(self) -> str:
@@ -52,6 +45,48 @@ class Recording(Context):
     def uid(self) -> str:
         """The run's name everywhere."""
         return self._recorder.info.uid
+
+    def model(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
+        """Call a model: runs `call(**request)`, records it, and returns what it returns."""
+        return perform(self._model_call(model, request), call, (), dict(request))
+
+    async def amodel(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
+        """`model` for a callable that returns an awaitable."""
+        return await aperform(self._model_call(model, request), call, (), dict(request))
+
+    def tool(
+        self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
+    ) -> Any:
+        """Call a tool: runs `fn(**arguments)`, records it, and returns what it returns.
+
+        Args:
+            safety: "pure", "idempotent", "compensable" or "irreversible": what running it again would mean.
+        """
+        return perform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
+
+    async def atool(
+        self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
+    ) -> Any:
+        """`tool` for a function that returns an awaitable."""
+        return await aperform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
+
+    def _model_call(self, model: str, request: Mapping[str, Any]) -> Call:
+        return Call(Effect("model", model, model=model), self._scope(), dict(request))
+
+    def _tool_call(self, name: str, arguments: Mapping[str, Any], safety: str | None) -> Call:
+        return Call(Effect("tool", name, check_safety(safety)), self._scope(), dict(arguments))
+
+    def _scope(self) -> Scope:
+        return self._recorder.here() or Scope(self._recorder)
+
+
+class Recording(EffectContext):
+    """A run of a loop of your own; inside a round it is what the round works with."""
+
+    def __init__(self, recorder: RunRecorder, **given: Any) -> None:
+        super().__init__(recorder, **given)
+        self._ending = Ending(recorder, self)
+        self._value: Any = None
 
     @property
     def status(self) -> str:
@@ -86,41 +121,6 @@ class Recording(Context):
     def complete(self, value: Any = None) -> None:
         """Say what the run came to; the block may go on."""
         self._value = value
-
-    # -- effects -------------------------------------------------------------------------------------
-
-    def model(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
-        """Call a model: runs `call(**request)`, records it, and returns what it returns."""
-        return perform(self._model_call(model, request), call, (), dict(request))
-
-    async def amodel(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
-        """`model` for a callable that returns an awaitable."""
-        return await aperform(self._model_call(model, request), call, (), dict(request))
-
-    def tool(
-        self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
-    ) -> Any:
-        """Call a tool: runs `fn(**arguments)`, records it, and returns what it returns.
-
-        Args:
-            safety: "pure", "idempotent", "compensable" or "irreversible": what running it again would mean.
-        """
-        return perform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
-
-    async def atool(
-        self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
-    ) -> Any:
-        """`tool` for a function that returns an awaitable."""
-        return await aperform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
-
-    def _model_call(self, model: str, request: Mapping[str, Any]) -> Call:
-        return Call(Effect("model", model, model=model), self._scope(), dict(request))
-
-    def _tool_call(self, name: str, arguments: Mapping[str, Any], safety: str | None) -> Call:
-        return Call(Effect("tool", name, check_safety(safety)), self._scope(), dict(arguments))
-
-    def _scope(self) -> Scope:
-        return self._recorder.here() or Scope(self._recorder)
 
     # -- the end, for the block ------------------------------------------------------------------------
 

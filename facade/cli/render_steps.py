@@ -241,7 +241,11 @@ def note_lines(event: Event) -> list[Text]:
             why = f" ({visible(data.why)})" if data.why else ""
             stop = "the end" if data.stop is None else str(data.stop)
             return [Text(f"· messages {data.start} to {stop} replaced by {len(data.messages):,}{why}", "dim")]
-        case "subrun.finished":
+        case "writer.joined":
+            return [Text(f"· {visible(data.writer)} joined  {visible(data.entry_point or '')}".rstrip(), "dim")]
+        case "writer.left" if data.error is not None:
+            return [Text(f"· {visible(data.writer)} left: {one_line(error_text(data.error), TEXT)}", "yellow")]
+        case "subrun.finished" | "writer.left":
             return []
     return [Text(f"· {visible(event.kind)}  {readable(_fields(data), TEXT)}", "dim")]
 
