@@ -9,8 +9,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+from .attaching import Answer
 from .errors import UsageError
 from .events import (
     CallCancelledData,
@@ -27,8 +28,11 @@ from .introspection import clean, isinstance_of
 from .responses import model_of, stop_reason_of, usage_of
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope
-from .signals import Interrupted, RecordingStopped, all_in
+from .signals import STOPS, all_in
 from .values import already_stored, encode_bytes, loads
+
+Form: TypeAlias = Literal["coroutine", "future", "thread future", "generator", "async generator"]
+"""As what a plain function gives an answer that is still to come."""
 
 STREAM_LIMIT: Final = 100_000
 """Chunks of one stream that are kept; the rest is counted."""
@@ -80,12 +84,20 @@ class Call:
         effect: what is called.
         scope: where it is called.
         arguments: by name.
+        fn: what is called, if it tells more of the effect's answers.
     """
 
-    __slots__ = ("_arguments", "_effect", "_id", "_log", "_recorder", "_round", "_scope", "_started", "_stream")
+    __slots__ = (
+        *("_arguments", "_effect", "_fn", "_form", "_id", "_log", "_recorder", "_round", "_scope", "_started"),
+        "_stream",
+    )
 
-    def __init__(self, effect: Effect, scope: Scope, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, effect: Effect, scope: Scope, arguments: dict[str, Any], fn: Callable[..., Any] | None = None
+    ) -> None:
         self._effect = effect
+        self._fn = fn
+        self._form: str | None = None
         self._scope = scope
         self._recorder: RunRecorder = scope.recorder
         self._log = scope.recorder.log
@@ -102,15 +114,29 @@ class Call:
 
     # -- before the effect ---------------------------------------------------------------------------
 
-    def called(self) -> None:
-        """Append `*.called`: the effect may run when it is committed."""
-        self._log.emit(f"{self._effect.kind}.called", self._call_data, scope=self._scope, wait=True)
+    def called(self) -> Answer | None:
+        """Append `*.called`: the effect may run when it is committed. Or give the answer that stands in for it."""
+        attachment = self._recorder.attachment
+        if attachment is None:
+            self._log.emit(f"{self._effect.kind}.called", self._call_data, scope=self._scope, wait=True)
+        else:
+            answer = attachment.call(self._effect, self._fn, self._arguments, self._call_data, self._scope)
+            if answer is not None:
+                return answer
         self._started = time.perf_counter()
+        return None
 
-    async def acalled(self) -> None:
-        """Append `*.called`."""
-        await self._log.aemit(f"{self._effect.kind}.called", self._call_data, scope=self._scope)
+    async def acalled(self) -> Answer | None:
+        """`called`, without holding up the event loop."""
+        attachment = self._recorder.attachment
+        if attachment is None:
+            await self._log.aemit(f"{self._effect.kind}.called", self._call_data, scope=self._scope)
+        else:
+            answer = await attachment.acall(self._effect, self._fn, self._arguments, self._call_data, self._scope)
+            if answer is not None:
+                return answer
         self._started = time.perf_counter()
+        return None
 
     def _call_data(self) -> Data:
         effect, arguments, name = self._effect, self._arguments, clean(self._effect.name)
@@ -122,6 +148,10 @@ class Call:
         return ModelCalledData(call=self._id, name=name, model=model and clean(model), request=arguments)
 
     # -- after it ------------------------------------------------------------------------------------
+
+    def gives(self, form: Form) -> None:
+        """Note in what form a function without a form of its own gives its answer: as what, that is used later."""
+        self._form = form
 
     def begins_stream(self) -> None:
         """Note that the call gives a stream, perhaps an empty one."""
@@ -163,7 +193,7 @@ class Call:
 
     def _return(self, value: Any, abandoned: bool) -> tuple[str, Callable[[], Data | None]]:
         duration, stream = round(time.perf_counter() - self._started, 6), self._stream
-        extra = {**_extra_of(stream), **({"abandoned": True} if abandoned else {})}
+        extra = {**self._extra(), **({"abandoned": True} if abandoned else {})}
 
         def tool() -> Data | None:
             if not self._id:
@@ -189,7 +219,7 @@ class Call:
         if isinstance_of(error, asyncio.CancelledError) or isinstance_of(error, GeneratorExit):
             self._post_cancelled()
             return False
-        return not all_in(error, Interrupted) and not all_in(error, RecordingStopped)
+        return not any(all_in(error, stop) for stop in STOPS)
 
     def _failure(self, error: BaseException) -> tuple[str, Callable[[], Data | None]]:
         duration, info = round(time.perf_counter() - self._started, 6), error_info(error)
@@ -199,9 +229,13 @@ class Call:
                 return None
             if self._effect.kind == "tool":
                 self._recorder.count_tool(self._effect.name, duration, False)
-            return CallFailedData(call=self._id, error=info, duration=duration, **_extra_of(self._stream))
+            return CallFailedData(call=self._id, error=info, duration=duration, **self._extra())
 
         return f"{self._effect.kind}.failed", make
+
+    def _extra(self) -> dict[str, Any]:
+        extra = _extra_of(self._stream)
+        return extra if self._form is None else {**extra, "form": self._form}
 
     def _post_cancelled(self) -> None:
         """Append `call.cancelled`, without waiting: what is being cancelled or closed has no time."""

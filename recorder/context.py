@@ -25,14 +25,13 @@ from .events import (
     ReportData,
     ScratchpadChangedData,
     SkillActivatedData,
-    ValueReadData,
 )
 from .flow_logger import Diagnostics, FlowLogger
 from .frozen import freeze
 from .introspection import clean, isinstance_of
 from .messages import Messages
 from .payload import build_request
-from .reads import RecordedRandom, call_site
+from .reads import RecordedRandom
 from .run_recorder import RunRecorder
 from .scope import Scope
 from .scratchpad import items_of, merge_scratchpad
@@ -79,7 +78,7 @@ class Context:
         self.messages = Messages(recorder)
         self.input = freeze(copy_value(input))
         self.params: Mapping[str, Any] = freeze(copy_value(dict(params or {})))
-        self.random = RecordedRandom(lambda drawn: self._record_read("random", drawn))
+        self.random = RecordedRandom(lambda draw: recorder.read("random", draw))
         self._scratchpad: dict[str, Any] = {}
         self._sub_logger: FlowLogger | None = None
         self._sub_logger_round = -1
@@ -246,32 +245,31 @@ class Context:
 
     def now(self) -> datetime:
         """The time, aware, UTC; recorded."""
-        return self._record_read("clock", datetime.fromtimestamp(time.time(), UTC))
+        return self._recorder.read("clock", lambda: datetime.fromtimestamp(time.time(), UTC))
 
     def uuid4(self) -> uuid.UUID:
         """A random UUID; recorded."""
-        return self._record_read("uuid", uuid.uuid4())
+        return self._recorder.read("uuid", uuid.uuid4)
 
     def read(self, name: str, fn: Callable[[], Value]) -> Value:
         """Read a value of your own, such as a setting or a file; recorded under `name`."""
         if name in ("clock", "random", "uuid", "env"):
             raise UsageError(f'"{name}" names a built-in source; choose a name of your own')
-        return self._record_read(name, fn())
-
-    def _record_read(self, source: str, value: Value) -> Value:
-        self._recorder.emit("value.read", ValueReadData(source=clean(source), site=call_site(), value=value))
-        return value
+        return self._recorder.read(name, fn)
 
     # -- people and other agents ---------------------------------------------------------------------
 
     def interrupt(self, name: str, reason: Any = None) -> Any:
-        """Ask a person. The run stops here, as interrupted, until it is resumed with an answer.
+        """Ask a person. The run stops here, as interrupted, until it is resumed with the answer, which this returns.
 
         Args:
             name: what is asked, for programs.
             reason: what is asked, for people; any value.
         """
         recorder = self._recorder
+        attachment = recorder.attachment
+        if attachment is not None and (answer := attachment.answer_to(name, reason)) is not None:
+            return answer[0]
         raise Interrupted(recorder.info.uid, recorder.raise_interrupt(name, reason), name, reason)
 
     def run_agent(

@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, TypeVar
 
+from .attaching import may_be_made_outside
 from .binding import binder
 from .calls import Call, Effect
 from .introspection import is_awaitable
@@ -30,7 +31,8 @@ _FUTURES = (asyncio.Future, concurrent.futures.Future)
 
 def perform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make a call of a plain function and record it; what it returns for later is recorded as it is used."""
-    call.called()
+    if (answer := call.called()) is not None:
+        return answer.give()
     try:
         with entered(call.inside):
             value = fn(*args, **kwargs)
@@ -38,8 +40,10 @@ def perform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
         call.raised(error)
         raise
     if type(value) is CoroutineType:
+        call.gives("coroutine")
         return _record_coroutine(call, value)
     if issubclass(type(value), _FUTURES):
+        call.gives("future" if issubclass(type(value), asyncio.Future) else "thread future")
         value.add_done_callback(functools.partial(_record_future, call))
         return value
     if (driven := _driven(call, value)) is not None:
@@ -51,7 +55,13 @@ def perform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 async def aperform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make a call of a function that may return an awaitable, await it, and record it."""
     try:
-        await call.acalled()
+        answer = await call.acalled()
+    except BaseException as error:
+        await call.araised(error)
+        raise
+    if answer is not None:
+        return await answer.agive()
+    try:
         with entered(call.inside):
             value = fn(*args, **kwargs)
             if is_awaitable(value):
@@ -68,9 +78,11 @@ async def aperform(call: Call, fn: Callable[..., Any], args: tuple[Any, ...], kw
 def _driven(call: Call, value: Any) -> Any:
     """A generator that a call returned, recorded as it is used; None for anything else."""
     if type(value) is GeneratorType:
+        call.gives("generator")
         return _record_generator(call, value)
     if type(value) is not AsyncGeneratorType:
         return None
+    call.gives("async generator")
     call.begins_stream()
 
     async def begin() -> tuple[Call, AsyncGenerator[Any, Any]]:
@@ -188,9 +200,12 @@ def wrap_effect(fn: Function, effect: Effect) -> Function:
 
     def start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         scope = current.get()
-        if scope is None or not scope.recorder.recording:
+        if scope is None:
+            may_be_made_outside(effect)
             return None
-        return Call(effect, scope, bind(args, kwargs))
+        if not scope.recorder.recording:
+            return None
+        return Call(effect, scope, bind(args, kwargs), fn)
 
     if inspect.iscoroutinefunction(fn):
 
@@ -207,7 +222,8 @@ def wrap_effect(fn: Function, effect: Effect) -> Function:
             if call is None:
                 return None, fn(*args, **kwargs)
             try:
-                await call.acalled()
+                if (answer := await call.acalled()) is not None:
+                    return None, answer.astream()
                 generator = fn(*args, **kwargs)  # which runs nothing of it yet
             except BaseException as error:
                 await call.araised(error)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from .agent_result import AgentResult, Interrupt, RunHandle
 from .context import Context
 from .errors import RecordingFailed
 from .introspection import inherits, isinstance_of
 from .run_recorder import RunRecorder
-from .signals import Cancelled, Interrupted, RecordingStopped, all_in, is_cancellation
+from .signals import Cancelled, Interrupted, RecordingStopped, ReplayStopped, all_in, is_cancellation
 from .structured_types import dataclass_fields, is_model
 
 
@@ -72,6 +72,8 @@ class Ending:
         Raises:
             RecordingFailed: the run could not be recorded.
         """
+        if halted := all_in(error, ReplayStopped):
+            self._stopped(halted[0], value)
         try:
             dealt_with = self._recorder.failure is None and self._by(error, value)
         except RecordingStopped as stopped:
@@ -95,6 +97,13 @@ class Ending:
         recorder.finish_round("failed")
         self.reached("failed", "error", value=value, error=error)
         return False
+
+    def _stopped(self, stopped: ReplayStopped, value: Any) -> NoReturn:
+        """Record the end of a run that goes on from a recording, where it may go no further; then say why."""
+        with suppress(ReplayStopped):  # of a run that is only compared
+            self._recorder.finish_round("failed")
+            self.reached("failed", "error", value=value, error=stopped.failure)
+        raise stopped.failure
 
     def suspended(self) -> AgentResult:
         """Record that the run waits for answers to its questions."""

@@ -19,6 +19,7 @@ from typing import Any, Final, overload
 from pydantic import ValidationError
 
 from .agent_result import AgentResult
+from .attaching import attachment_for
 from .context import Context
 from .copying import copy_value
 from .decisions import Complete, Continue, NextStep
@@ -185,6 +186,7 @@ class Agent:
             code=code_version(folder_of(code)),
             parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
+            attachment=attachment_for(self.name, None if parent is None else parent.scope),
         )
 
 
@@ -204,6 +206,8 @@ class Execution:
     ) -> None:
         self.agent = agent
         self.recorder = recorder
+        if recorder.attachment is not None:
+            input, params = recorder.attachment.input, recorder.attachment.params
         self.context = Context(recorder, signal=signal, input=input, params=params, agent_cache=agent.cache)
         self.ending = Ending(recorder, self.context, invocation_state)
         self._parent = parent

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -19,25 +20,22 @@ class RecordedRandom(random.Random):
     """A random generator, seeded by the system, whose every draw is a `value.read` event.
 
     Args:
-        record: called with each draw.
+        read: makes each draw by the function that it is given, and records it; or gives one that was recorded.
     """
 
-    def __init__(self, record: Callable[[Any], None]) -> None:
-        self._record: Callable[[Any], None] | None = None  # what seeds it is no draw
+    def __init__(self, read: Callable[[Callable[[], Any]], Any]) -> None:
+        self._read: Callable[[Callable[[], Any]], Any] = lambda draw: draw()  # what seeds it is no draw
         super().__init__()
-        self._record = record
+        self._read = read
 
     def random(self) -> float:
         """The next float in [0, 1)."""
-        return self._read(super().random())
+        drawn: float = self._read(super().random)
+        return drawn
 
     def getrandbits(self, k: int, /) -> int:
         """An int of `k` random bits."""
-        return self._read(super().getrandbits(k))
-
-    def _read(self, drawn: Value) -> Value:
-        if self._record is not None:
-            self._record(drawn)
+        drawn: int = self._read(partial(super().getrandbits, k))
         return drawn
 
     def __reduce__(self) -> NoReturn:

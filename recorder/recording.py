@@ -14,6 +14,7 @@ from types import CodeType, TracebackType
 from typing import Any, Literal, Self
 
 from .agent_result import AgentResult
+from .attaching import attachment_for
 from .calls import Call, Effect, check_safety
 from .context import Context
 from .copying import copy_value
@@ -223,6 +224,10 @@ class RecordedBlock:
         watch = self._payload if callable(self._payload) else None
         payload = copied(self._payload if watch is None else watch())
 
+        attachment = attachment_for(self._name, None if parent is None else parent.scope)
+        if attachment is not None:
+            self._given = {"input": attachment.input, "params": attachment.params}
+
         def begin() -> RunRecorder:
             return RunRecorder(
                 self._store if parent is None else parent.recorder.store,
@@ -232,6 +237,7 @@ class RecordedBlock:
                 watch=watch,
                 entry_point=code_name(self.caller),
                 code=code_version(folder_of(self.caller)),
+                attachment=attachment,
                 **self._given,
                 **self._options,
             )

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from .attaching import Attachment
 from .environment import process_identity, python_versions
 from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
 from .events import (
@@ -30,12 +31,14 @@ from .events import (
     RunStartedData,
     RunSuspendedData,
     StepDecidedData,
+    ValueReadData,
 )
 from .introspection import class_name, clean, describe, isinstance_of
 from .live_payload import LivePayload, RecordedChange
 from .locate import resolve_store
 from .memory_store import MemoryStore
 from .payload import LATEST
+from .reads import Value, call_site
 from .run_log import Making, RunLog, StorePolicy
 from .scope import Scope, current
 from .signals import RecordingStopped
@@ -67,6 +70,7 @@ class RunRecorder:
         on_store_error: "raise" or "warn".
         watch: gives the payload at the end of each round, for code that keeps it in a variable of its own.
         model_calls_begin_rounds: whether each model call outside of other calls begins a round.
+        attachment: the recording that the code is executed against; then nothing of a new run is recorded.
 
     Raises:
         UsageError: an argument cannot be meant.
@@ -89,6 +93,7 @@ class RunRecorder:
         on_store_error: StorePolicy = "raise",
         watch: Callable[[], Any] | None = None,
         model_calls_begin_rounds: bool = False,
+        attachment: Attachment | None = None,
     ) -> None:
         if applier not in LATEST:
             raise UsageError(f'there is no payload applier "{applier}"; choose one of {", ".join(sorted(LATEST))}')
@@ -113,6 +118,13 @@ class RunRecorder:
         self._round_started = 0.0
         self._calls = 0
         self._answered = (-1, "")
+        self.attachment = attachment
+        if attachment is not None:
+            self.store, self.info = attachment.store, attachment.info
+            self.payload = LivePayload(attachment.payload, self.store.redactor)
+            self.log = attachment.log
+            attachment.attach(self)
+            return
         unusable: StoreError | None = None
         try:
             self.store = resolve_store(store)
@@ -164,6 +176,16 @@ class RunRecorder:
     def round(self) -> int:
         """The round that runs, or the last one; 0 before the first."""
         return self.log.round
+
+    def read(self, source: str, make: Callable[[], Value]) -> Value:
+        """Read a value that is different each time, and record it; or take the one that was recorded."""
+        site = call_site()
+        if self.attachment is not None and (found := self.attachment.read(source, site, self.here())) is not None:
+            recorded: Value = found[0]
+            return recorded
+        value = make()
+        self.emit("value.read", ValueReadData(source=clean(source), site=site, value=value))
+        return value
 
     def here(self) -> Scope | None:
         """The scope of the running code, if it belongs to this run."""

@@ -1,6 +1,6 @@
 """What stops a run: a signal from outside, a question to a person, a cancellation, a store that fails.
 
-Two of them unwind the agent's code although it did nothing wrong. They derive from BaseException, so that a step that
+Some of them unwind the agent's code although it did nothing wrong. They derive from BaseException, so that a step that
 catches `Exception` around its tools takes neither for a tool's failure.
 """
 
@@ -41,6 +41,18 @@ class RecordingStopped(BaseException):
     def __init__(self, failure: RecordingFailed) -> None:
         super().__init__(str(failure))
         self.failure = failure
+
+
+class ReplayStopped(BaseException):
+    """Unwinds code that is executed against a recording and goes no further; whoever executes it raises `failure`."""
+
+    def __init__(self, failure: BaseException) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+STOPS: Final[tuple[type[BaseException], ...]] = (Interrupted, RecordingStopped, ReplayStopped)
+"""What unwinds an agent's code although nothing failed."""
 
 
 class Cancelled(AgentReplayError):

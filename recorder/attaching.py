@@ -1,0 +1,138 @@
+"""Attaching code to a recording: the same code runs again, and what it asks of the world is answered from the log.
+
+A run that begins where an attachment waits does not become a new run. It takes the recorded one's payload and input;
+what it would append goes to the attachment's log, which compares instead; and each effect asks the attachment for an
+answer before it would be made. What stands behind it, a replay, a re-run or a resumed run, is no matter to the
+recorder: it knows only that some calls are answered and the others are to be made.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .calls import Effect
+    from .events import Data
+    from .run_log import RunLog
+    from .run_recorder import RunRecorder
+    from .scope import Scope
+    from .store import EventStore, RunInfo
+
+
+class Answer(Protocol):
+    """What stands in for a call: its recorded outcome, in the form in which the agent got it.
+
+    Attributes:
+        call: the call's id in the recording.
+    """
+
+    call: str
+
+    def give(self) -> Any:
+        """Return what the callable returned, be it an awaitable or a generator, or raise what it raised."""
+
+    async def agive(self) -> Any:
+        """The same of what the callable returned was awaited for."""
+
+    def stream(self) -> Generator[Any, Any, Any]:
+        """The items of a generator."""
+
+    def astream(self) -> AsyncGenerator[Any, Any]:
+        """The items of an async generator."""
+
+
+class Attachment(ABC):
+    """One recorded run to which code is attached.
+
+    Attributes:
+        store, info: where the run is.
+        payload, input, params: what it started with.
+        log: where the events of the code go: compared, or appended.
+    """
+
+    store: EventStore
+    info: RunInfo
+    payload: Any
+    input: Any
+    params: dict[str, Any]
+    log: RunLog
+
+    @abstractmethod
+    def attach(self, recorder: RunRecorder) -> None:
+        """Take the code's recorder, which has just been made."""
+
+    @abstractmethod
+    def call(
+        self,
+        effect: Effect,
+        fn: Callable[..., Any] | None,
+        arguments: dict[str, Any],
+        make: Callable[[], Data],
+        scope: Scope,
+    ) -> Answer | None:
+        """The answer to a call; None if it is to be made, and then `*.called` is appended and committed.
+
+        Args:
+            effect, fn: what is called.
+            arguments: by name.
+            make: makes the data of `*.called`, which gives the call an id.
+            scope: where it is called.
+        """
+
+    @abstractmethod
+    async def acall(
+        self,
+        effect: Effect,
+        fn: Callable[..., Any] | None,
+        arguments: dict[str, Any],
+        make: Callable[[], Data],
+        scope: Scope,
+    ) -> Answer | None:
+        """`call`, without holding up the event loop."""
+
+    @abstractmethod
+    def read(self, source: str, site: str | None, scope: Scope | None) -> tuple[Any] | None:
+        """The recorded value of a read, in a tuple; None if the value is to be read."""
+
+    @abstractmethod
+    def child(self, name: str, scope: Scope) -> Attachment | None:
+        """The recording of a child run that begins there; None if it is to be recorded."""
+
+    @abstractmethod
+    def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
+        """The answer to a question to a person, in a tuple; None if it is to be asked."""
+
+
+class Waiting(ABC):
+    """An attachment that waits for its run to begin."""
+
+    @abstractmethod
+    def begins(self, name: str) -> Attachment:
+        """A run of that name begins, outside of any other; raises what stops it if it is not the one that is meant."""
+
+    @abstractmethod
+    def outside(self, effect: Effect) -> None:
+        """An effect is about to be made outside of any run; raises what stops it if it may not be."""
+
+
+waiting: ContextVar[Waiting | None] = ContextVar("agentreplay_attachment", default=None)
+"""What the run that begins next is attached to, if to anything."""
+
+
+def attachment_for(name: str, parent_scope: Scope | None) -> Attachment | None:
+    """What a run that begins here is attached to: its part of the parent's recording, or what waits for it."""
+    if parent_scope is not None:
+        attachment = parent_scope.recorder.attachment
+        return None if attachment is None else attachment.child(name, parent_scope)
+    waits = waiting.get()
+    return None if waits is None else waits.begins(name)
+
+
+def may_be_made_outside(effect: Effect) -> None:
+    """Stop an effect outside of any run, if what waits here does not allow it."""
+    waits = waiting.get()
+    if waits is not None:
+        waits.outside(effect)
