@@ -9,13 +9,12 @@ recorder: it knows only that some calls are answered and the others are to be ma
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .calls import Effect
-    from .events import Data
+    from .calls import Call, Effect
     from .run_log import RunLog
     from .run_recorder import RunRecorder
     from .scope import Scope
@@ -65,32 +64,11 @@ class Attachment(ABC):
         """Take the code's recorder, which has just been made."""
 
     @abstractmethod
-    def call(
-        self,
-        effect: Effect,
-        fn: Callable[..., Any] | None,
-        arguments: dict[str, Any],
-        make: Callable[[], Data],
-        scope: Scope,
-    ) -> Answer | None:
-        """The answer to a call; None if it is to be made, and then `*.called` is appended and committed.
-
-        Args:
-            effect, fn: what is called.
-            arguments: by name.
-            make: makes the data of `*.called`, which gives the call an id.
-            scope: where it is called.
-        """
+    def call(self, call: Call) -> Answer | None:
+        """The answer to a call; None if it is to be made, and then its `*.called` is appended and committed."""
 
     @abstractmethod
-    async def acall(
-        self,
-        effect: Effect,
-        fn: Callable[..., Any] | None,
-        arguments: dict[str, Any],
-        make: Callable[[], Data],
-        scope: Scope,
-    ) -> Answer | None:
+    async def acall(self, call: Call) -> Answer | None:
         """`call`, without holding up the event loop."""
 
     @abstractmethod

@@ -85,24 +85,28 @@ class Call:
         scope: where it is called.
         arguments: by name.
         fn: what is called, if it tells more of the effect's answers.
+
+    Attributes:
+        effect, scope, fn: as above.
+        id: empty until the call's first event is made.
     """
 
     __slots__ = (
-        *("_arguments", "_effect", "_fn", "_form", "_id", "_log", "_recorder", "_round", "_scope", "_started"),
-        "_stream",
+        *("_arguments", "_form", "_log", "_recorder", "_round", "_started", "_stream"),
+        *("effect", "fn", "id", "scope"),
     )
 
     def __init__(
         self, effect: Effect, scope: Scope, arguments: dict[str, Any], fn: Callable[..., Any] | None = None
     ) -> None:
-        self._effect = effect
-        self._fn = fn
+        self.effect = effect
+        self.fn = fn
         self._form: str | None = None
-        self._scope = scope
+        self.scope = scope
         self._recorder: RunRecorder = scope.recorder
         self._log = scope.recorder.log
         self._arguments = arguments
-        self._id = ""
+        self.id = ""
         self._round = 0
         self._started = time.perf_counter()
         self._stream: _Stream | None = None
@@ -110,7 +114,7 @@ class Call:
     @property
     def inside(self) -> Scope:
         """The scope of what happens inside the call."""
-        return self._scope.inside(self._id)
+        return self.scope.inside(self.id)
 
     # -- before the effect ---------------------------------------------------------------------------
 
@@ -118,9 +122,9 @@ class Call:
         """Append `*.called`: the effect may run when it is committed. Or give the answer that stands in for it."""
         attachment = self._recorder.attachment
         if attachment is None:
-            self._log.emit(f"{self._effect.kind}.called", self._call_data, scope=self._scope, wait=True)
+            self._log.emit(f"{self.effect.kind}.called", self.make, scope=self.scope, wait=True)
         else:
-            answer = attachment.call(self._effect, self._fn, self._arguments, self._call_data, self._scope)
+            answer = attachment.call(self)
             if answer is not None:
                 return answer
         self._started = time.perf_counter()
@@ -130,22 +134,23 @@ class Call:
         """`called`, without holding up the event loop."""
         attachment = self._recorder.attachment
         if attachment is None:
-            await self._log.aemit(f"{self._effect.kind}.called", self._call_data, scope=self._scope)
+            await self._log.aemit(f"{self.effect.kind}.called", self.make, scope=self.scope)
         else:
-            answer = await attachment.acall(self._effect, self._fn, self._arguments, self._call_data, self._scope)
+            answer = await attachment.acall(self)
             if answer is not None:
                 return answer
         self._started = time.perf_counter()
         return None
 
-    def _call_data(self) -> Data:
-        effect, arguments, name = self._effect, self._arguments, clean(self._effect.name)
-        self._id = self._recorder.next_call(effect.kind, self._scope.within)
+    def make(self) -> Data:
+        """The data of `*.called`; gives the call its id. Called where no other event can come between."""
+        effect, arguments, name = self.effect, self._arguments, clean(self.effect.name)
+        self.id = self._recorder.next_call(effect.kind, self.scope.within)
         self._round = self._recorder.round
         if effect.kind == "tool":
-            return ToolCalledData(call=self._id, name=name, arguments=arguments, safety=effect.safety)
+            return ToolCalledData(call=self.id, name=name, arguments=arguments, safety=effect.safety)
         model = model_of(arguments) or effect.model
-        return ModelCalledData(call=self._id, name=name, model=model and clean(model), request=arguments)
+        return ModelCalledData(call=self.id, name=name, model=model and clean(model), request=arguments)
 
     # -- after it ------------------------------------------------------------------------------------
 
@@ -164,12 +169,12 @@ class Call:
 
     def returned(self, value: Any, *, abandoned: bool = False) -> None:
         """Append `*.returned`."""
-        self._log.emit(*self._return(value, abandoned), round=self._round, scope=self._scope, wait=True)
+        self._log.emit(*self._return(value, abandoned), round=self._round, scope=self.scope, wait=True)
 
     async def areturned(self, value: Any) -> None:
         """Append `*.returned`."""
         try:
-            await self._log.aemit(*self._return(value, False), round=self._round, scope=self._scope)
+            await self._log.aemit(*self._return(value, False), round=self._round, scope=self.scope)
         except asyncio.CancelledError:  # before it was committed; so the agent never gets the result
             self._post_cancelled()
             raise
@@ -177,42 +182,42 @@ class Call:
     def raised(self, error: BaseException) -> None:
         """Append that the call failed or was cancelled."""
         if self._has_failed(error):
-            self._log.emit(*self._failure(error), round=self._round, scope=self._scope, wait=True)
+            self._log.emit(*self._failure(error), round=self._round, scope=self.scope, wait=True)
 
     async def araised(self, error: BaseException) -> None:
         """Append that the call failed or was cancelled."""
         if self._has_failed(error):
-            await self._log.aemit(*self._failure(error), round=self._round, scope=self._scope)
+            await self._log.aemit(*self._failure(error), round=self._round, scope=self.scope)
 
     def finished(self, value: Any, error: BaseException | None) -> None:
         """Append how the call ended, without waiting; for a callback of a future, which has no time."""
         if error is None:
-            self._log.post(*self._return(value, False), round=self._round, scope=self._scope)
+            self._log.post(*self._return(value, False), round=self._round, scope=self.scope)
         elif self._has_failed(error):
-            self._log.post(*self._failure(error), round=self._round, scope=self._scope)
+            self._log.post(*self._failure(error), round=self._round, scope=self.scope)
 
     def _return(self, value: Any, abandoned: bool) -> tuple[str, Callable[[], Data | None]]:
         duration, stream = round(time.perf_counter() - self._started, 6), self._stream
         extra = {**self._extra(), **({"abandoned": True} if abandoned else {})}
 
         def tool() -> Data | None:
-            if not self._id:
+            if not self.id:
                 return None
-            self._recorder.count_tool(self._effect.name, duration, True)
-            return ToolReturnedData(call=self._id, result=value, duration=duration, **extra)
+            self._recorder.count_tool(self.effect.name, duration, True)
+            return ToolReturnedData(call=self.id, result=value, duration=duration, **extra)
 
         def model() -> Data | None:
-            if not self._id:
+            if not self.id:
                 return None
             usage, stop_reason = usage_of(value), stop_reason_of(value)
             if stream is not None:
                 usage, stop_reason = usage or stream.usage, stop_reason or stream.stop_reason
-            self._recorder.answered(self._id, self._round, self._scope.within, usage or {})
+            self._recorder.answered(self.id, self._round, self.scope.within, usage or {})
             return ModelReturnedData(
-                call=self._id, response=value, usage=usage, stop_reason=stop_reason, duration=duration, **extra
+                call=self.id, response=value, usage=usage, stop_reason=stop_reason, duration=duration, **extra
             )
 
-        return f"{self._effect.kind}.returned", tool if self._effect.kind == "tool" else model
+        return f"{self.effect.kind}.returned", tool if self.effect.kind == "tool" else model
 
     def _has_failed(self, error: BaseException) -> bool:
         """Whether the call itself failed, which is appended. It was cancelled, or the run stops, otherwise."""
@@ -225,13 +230,13 @@ class Call:
         duration, info = round(time.perf_counter() - self._started, 6), error_info(error)
 
         def make() -> Data | None:
-            if not self._id:
+            if not self.id:
                 return None
-            if self._effect.kind == "tool":
-                self._recorder.count_tool(self._effect.name, duration, False)
-            return CallFailedData(call=self._id, error=info, duration=duration, **self._extra())
+            if self.effect.kind == "tool":
+                self._recorder.count_tool(self.effect.name, duration, False)
+            return CallFailedData(call=self.id, error=info, duration=duration, **self._extra())
 
-        return f"{self._effect.kind}.failed", make
+        return f"{self.effect.kind}.failed", make
 
     def _extra(self) -> dict[str, Any]:
         extra = _extra_of(self._stream)
@@ -241,9 +246,9 @@ class Call:
         """Append `call.cancelled`, without waiting: what is being cancelled or closed has no time."""
 
         def make() -> Data | None:
-            return CallCancelledData(call=self._id) if self._id else None
+            return CallCancelledData(call=self.id) if self.id else None
 
-        self._log.post("call.cancelled", make, round=self._round, scope=self._scope)
+        self._log.post("call.cancelled", make, round=self._round, scope=self.scope)
 
 
 class _Stream:

@@ -49,11 +49,11 @@ class EffectContext(Context):
 
     def model(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
         """Call a model: runs `call(**request)`, records it, and returns what it returns."""
-        return perform(self._model_call(model, request), call, (), dict(request))
+        return perform(self._model_call(model, request, call), call, (), dict(request))
 
     async def amodel(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Any:
         """`model` for a callable that returns an awaitable."""
-        return await aperform(self._model_call(model, request), call, (), dict(request))
+        return await aperform(self._model_call(model, request, call), call, (), dict(request))
 
     def tool(
         self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
@@ -63,19 +63,19 @@ class EffectContext(Context):
         Args:
             safety: "pure", "idempotent", "compensable" or "irreversible": what running it again would mean.
         """
-        return perform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
+        return perform(self._tool_call(name, arguments, safety, fn), fn, (), dict(arguments))
 
     async def atool(
         self, name: str, arguments: Mapping[str, Any], fn: Callable[..., Any], *, safety: str | None = None
     ) -> Any:
         """`tool` for a function that returns an awaitable."""
-        return await aperform(self._tool_call(name, arguments, safety), fn, (), dict(arguments))
+        return await aperform(self._tool_call(name, arguments, safety, fn), fn, (), dict(arguments))
 
-    def _model_call(self, model: str, request: Mapping[str, Any]) -> Call:
-        return Call(Effect("model", model, model=model), self._scope(), dict(request))
+    def _model_call(self, model: str, request: Mapping[str, Any], call: Callable[..., Any]) -> Call:
+        return Call(Effect("model", model, model=model), self._scope(), dict(request), call)
 
-    def _tool_call(self, name: str, arguments: Mapping[str, Any], safety: str | None) -> Call:
-        return Call(Effect("tool", name, check_safety(safety)), self._scope(), dict(arguments))
+    def _tool_call(self, name: str, arguments: Mapping[str, Any], safety: str | None, fn: Callable[..., Any]) -> Call:
+        return Call(Effect("tool", name, check_safety(safety)), self._scope(), dict(arguments), fn)
 
     def _scope(self) -> Scope:
         return self._recorder.here() or Scope(self._recorder)
