@@ -19,6 +19,7 @@ VERBS = {
     "import": Verb("Record", "files", "Import cassettes, and recorded runs of other tools."),
     "ls": Verb("Look", "inspect", "List the runs."),
     "show": Verb("Look", "inspect", "Show what a run did, round by round."),
+    "tail": Verb("Look", "tail", "Follow a run while it is recorded."),
     "state": Verb("Look", "inspect", "Show the payload after a step."),
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
     "blame": Verb("Look", "blame", "Show every event that ever changed a value, newest first."),

@@ -67,12 +67,13 @@ def one_line(text: str, limit: int) -> str:
     return line if len(line) <= limit and len(text) <= limit * 4 else line[: limit - 1].rstrip() + "…"
 
 
-def print_json(value: Any) -> None:
-    """Write JSON data, and nothing else, to stdout."""
+def print_json(value: Any, *, indent: bool = True) -> None:
+    """Write JSON data, and nothing else, to stdout; without `indent` it is one line."""
     try:
-        data = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+        data = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else 0)
     except TypeError:  # a large integer or a lone surrogate
-        data = json.dumps(value, indent=2, allow_nan=False).encode("ascii")
+        separators = None if indent else (",", ":")
+        data = json.dumps(value, indent=2 if indent else None, separators=separators, allow_nan=False).encode("ascii")
     # JSON allows control characters from 0x7f on to stand as they are; terminals act on them.
     text = _CONTROL.sub(lambda found: b"\\u%04x" % (found[1] or b"\x7f")[0], data).decode()
     if (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8":

@@ -247,10 +247,11 @@ def note_lines(event: Event) -> list[Text]:
             return [Text(f"· {visible(data.writer)} left: {one_line(error_text(data.error), TEXT)}", "yellow")]
         case "subrun.finished" | "writer.left":
             return []
-    return [Text(f"· {visible(event.kind)}  {readable(_fields(data), TEXT)}", "dim")]
+    return [Text(f"· {visible(event.kind)}  {readable(fields_of(data), TEXT)}", "dim")]
 
 
-def _fields(data: Any) -> Any:
+def fields_of(data: Any) -> Any:
+    """The fields of an event's data that say something; where it is one alone, its value."""
     fields = {name: value for name, value in data if value is not None}
     return next(iter(fields.values())) if len(fields) == 1 else fields
 
