@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from .recorder.errors import CorruptLog as CorruptLog
     from .recorder.errors import ExportFailed as ExportFailed
     from .recorder.errors import ImportFailed as ImportFailed
+    from .recorder.errors import LossyAnswer as LossyAnswer
     from .recorder.errors import PayloadFrozen as PayloadFrozen
+    from .recorder.errors import RecordedError as RecordedError
     from .recorder.errors import RecordingFailed as RecordingFailed
     from .recorder.errors import RoundLimitReached as RoundLimitReached
     from .recorder.errors import RunNotFound as RunNotFound
     from .recorder.errors import StoreError as StoreError
+    from .recorder.errors import UnknownType as UnknownType
     from .recorder.errors import UnknownVersion as UnknownVersion
     from .recorder.errors import UnregisteredType as UnregisteredType
     from .recorder.errors import UsageError as UsageError
@@ -65,9 +68,11 @@ _HOME = {
     "CorruptLog": "recorder.errors",
     "ExportFailed": "recorder.errors",
     "ImportFailed": "recorder.errors",
+    "LossyAnswer": "recorder.errors",
     "NextStep": "recorder.decisions",
     "PayloadChangeRequest": "recorder.decisions",
     "PayloadFrozen": "recorder.errors",
+    "RecordedError": "recorder.errors",
     "RecordingFailed": "recorder.errors",
     "RedactionRules": "recorder.redaction",
     "RoundLimitReached": "recorder.errors",
@@ -76,6 +81,7 @@ _HOME = {
     "SecretPattern": "recorder.redaction",
     "Signal": "recorder.context",
     "StoreError": "recorder.errors",
+    "UnknownType": "recorder.errors",
     "UnknownVersion": "recorder.errors",
     "UnregisteredType": "recorder.errors",
     "UsageError": "recorder.errors",
@@ -112,9 +118,11 @@ __all__ = [
     "CorruptLog",
     "ExportFailed",
     "ImportFailed",
+    "LossyAnswer",
     "NextStep",
     "PayloadChangeRequest",
     "PayloadFrozen",
+    "RecordedError",
     "RecordingFailed",
     "RedactionRules",
     "RoundLimitReached",
@@ -123,6 +131,7 @@ __all__ = [
     "SecretPattern",
     "Signal",
     "StoreError",
+    "UnknownType",
     "UnknownVersion",
     "UnregisteredType",
     "UsageError",

@@ -13,11 +13,11 @@ import re
 import warnings
 from base64 import b64decode
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -49,17 +49,50 @@ def decode(stored: Stored, types: TypeRegistry | None = None) -> Any:
             an enum as its value, a subclass as its builtin, a named tuple as a tuple.
         UnreadableValue: a tag is damaged or from a newer version; it is handed out as it is.
     """
-    return _Decoder(types or default_types).decode(stored) if has_tags(stored) else stored
+    if not has_tags(stored):
+        return stored
+    value, unread = decode_noting(stored, types)
+    for message, what in unread.items():
+        warnings.warn(message, what.category, stacklevel=2)
+    return value
+
+
+class Unread(NamedTuple):
+    """A tag that was not read as what it stands for; the first one, where a warning is of several.
+
+    Attributes:
+        category: of the warning that `decode` would give.
+        tag: in stored form.
+        why: what went wrong; empty for a class that is not registered.
+    """
+
+    category: type[Warning]
+    tag: Stored
+    why: str
+
+
+def decode_noting(
+    stored: Stored, types: TypeRegistry | None = None, given: Mapping[int, Any] | None = None
+) -> tuple[Any, dict[str, Unread]]:
+    """Like `decode`, but what it would warn of is returned, by message.
+
+    Args:
+        stored: a tree in stored form.
+        types: the classes that may come back.
+        given: values to put in the place of containers of the tree, by their id; nothing in these is read.
+    """
+    decoder = _Decoder(types or default_types, given or {})
+    return decoder.decode(stored), decoder.unread
 
 
 class _Decoder:
-    def __init__(self, types: TypeRegistry) -> None:
+    def __init__(self, types: TypeRegistry, given: Mapping[int, Any]) -> None:
         self._types = types
         # By id of the stored container; the tree keeps them alive.
-        self._values: dict[int, Any] = {}
+        self._values = dict(given)
         self._used_parts: set[tuple[int, int]] = set()
         self._plain_data_of_classes: set[int] = set()
-        self._warnings: dict[str, type[Warning]] = {}
+        self.unread: dict[str, Unread] = {}
 
     def decode(self, root: Stored) -> Any:
         # (node, whether all in it is read, the parts of the "deep" tag that it is in, depth)
@@ -81,9 +114,7 @@ class _Decoder:
                 for item in inner
                 if (type(item) is dict or type(item) is list) and (depth > _DEPTH_OF_LOOKS or has_tags(item))
             )
-        for message, category in self._warnings.items():
-            warnings.warn(message, category, stacklevel=3)
-        return self._values[id(root)]
+        return self._read(root)
 
     def _read(self, item: Stored) -> Any:
         return self._values.get(id(item), item)
@@ -96,7 +127,8 @@ class _Decoder:
             try:
                 return self._value_of_tag(node, parts)
             except Exception as error:  # a file may hold anything
-                self._warn(UnreadableValue, f"a stored value is damaged and stays as it is: {_excerpt(node)} ({error})")
+                message = f"a stored value is damaged and stays as it is: {_excerpt(node)} ({error})"
+                self._note(message, Unread(UnreadableValue, node, f"it is damaged ({error})"))
                 return node
         fields = {key: self._read(item) for key, item in node.items()}
         return node if _all_same(list(fields.values()), list(node.values())) else fields
@@ -117,7 +149,8 @@ class _Decoder:
             return self._collection(COLLECTED[kind], tag, fields)
         if type(kind) is str and kind in PLAIN_DATA:
             return self._instance(kind, tag, fields)
-        self._warn(UnreadableValue, f"this version does not know stored values of type {kind!r}; they stay as they are")
+        why = f"this version does not know stored values of type {kind!r}"
+        self._note(f"{why}; they stay as they are", Unread(UnreadableValue, tag, why))
         return tag
 
     def _part(self, parts: list[Any], index: int) -> Any:
@@ -140,10 +173,10 @@ class _Decoder:
         if cls is None and kind == "class":
             cls = _BUILTIN_CLASSES.get(name) or BUILTIN_ERRORS.get(name)
         if cls is None:
-            self._warn(
-                UnregisteredType,
+            self._note(
                 f"{name} is not registered, so its plain data is handed out; "
                 f"call agentreplay.register_type({name.rpartition(':')[2]}) first to get its own type",
+                Unread(UnregisteredType, tag, ""),
             )
         else:
             try:
@@ -153,7 +186,8 @@ class _Decoder:
                     raise TypeError("it was recorded by its own encode=, and is registered without decode=")
                 return entry.decode(fields["value"])
             except Exception as error:  # the class has changed, or its decode fails
-                self._warn(UnreadableValue, f"{name} cannot be built from its data, which is handed out: {error}")
+                message = f"{name} cannot be built from its data, which is handed out: {error}"
+                self._note(message, Unread(UnreadableValue, tag, str(error)))
         self._plain_data_of_classes.add(id(tag))
         return plain
 
@@ -187,8 +221,8 @@ class _Decoder:
                 todo.extend(node.values() if type(node) is dict else node)
         return False
 
-    def _warn(self, category: type[Warning], message: str) -> None:
-        self._warnings.setdefault(message, category)
+    def _note(self, message: str, what: Unread) -> None:
+        self.unread.setdefault(message, what)
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Every error this project raises, under one root.
+"""Every error this project raises, under one root, but for the agent's own that are raised again.
 
 A message says where, what was expected, what was found and what to do next; the same
 facts are attributes, so that a program need not parse them.
@@ -100,6 +100,52 @@ class RecordingFailed(AgentReplayError):
 
 class RoundLimitReached(AgentReplayError):
     """The agent did not complete within its `max_rounds`."""
+
+
+class _NoAnswer(AgentReplayError):
+    """A recorded answer that cannot be handed out as the agent got it.
+
+    Attributes:
+        effect: the name of the tool or model.
+        pointer: a JSON Pointer into the stored form of the answer.
+        wanted: the class of what stands there, "module:Qualname", or the type of its tag.
+    """
+
+    def __init__(self, message: str, *, effect: str = "", pointer: str = "", wanted: str = "") -> None:
+        super().__init__(message)
+        self.effect = effect
+        self.pointer = pointer
+        self.wanted = wanted
+
+
+class UnknownType(_NoAnswer):
+    """A recorded answer holds an instance of a class that the code which runs again does not declare."""
+
+
+class LossyAnswer(_NoAnswer):
+    """A recorded answer holds something that was not stored exactly, or that cannot be read."""
+
+
+class RecordedError(Exception):
+    """Stands for a recorded exception whose class the code that runs again does not declare (`raises=`).
+
+    No AgentReplayError: it is the agent's own error, and the agent may catch it.
+
+    Attributes:
+        type: "module.Class", as recorded.
+        message: its text.
+        traceback: as text, or None.
+    """
+
+    def __init__(self, type: str, message: str, traceback: str | None = None) -> None:
+        super().__init__(type, message, traceback)
+        self.type = type
+        self.message = message
+        self.traceback = traceback
+
+    def __str__(self) -> str:
+        name = self.type.rpartition(".")[2]
+        return f"{name}: {self.message}" if self.message else name
 
 
 class UnregisteredType(UserWarning):
