@@ -30,7 +30,7 @@ from agentreplay.recorder.locate import open_store
 from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import EventStore, RunInfo
 from agentreplay.recorder.values import dumps
-from postgres_server import running
+from postgres_server import running, schema_on
 from sqlalchemy.engine import make_url
 from store_contract import StoreContract, model_called, started, tool_called
 
@@ -44,12 +44,8 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def url(server: str) -> Iterator[str]:
-    """The URL of an empty schema, which is dropped afterwards: making a database takes ten times as long."""
-    schema = f"test_{secrets.token_hex(8)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}".encode())
-        yield f"{server}?application_name={schema}&options=-csearch_path%3D{schema}"
-        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+    with schema_on(server) as url:
+        yield url
 
 
 @pytest.fixture
@@ -314,30 +310,6 @@ def test_new_messages_may_come_in_any_order(store: SqlStore, other: SqlStore) ->
     run_all([partial(write, (store, other)[me % 2], me) for me in range(4)])
     assert [info.head_seq for info in store.runs()] == [14] * 4
     assert store.verify() == []
-
-
-def _write_a_run(url: str, name: str, count: int) -> None:
-    store = SqlStore(url)
-    info = store.create_run(name)
-    store.append(info, -1, [started(agent=name)])
-    for seq in range(1, count):
-        event = (
-            model_called(seq, [{"role": "user", "content": f"question {seq % 9}"}])
-            if seq % 7 == 0
-            else tool_called(seq)
-        )
-        store.append(info, seq - 1, [event])
-    store.close()
-
-
-def test_processes_write_one_store_without_losing_an_event(url: str) -> None:
-    """Eight processes, which also make the store, with 300 events each."""
-    run_processes([partial(_write_a_run, url, f"agent{number}", 300) for number in range(8)])
-    store = SqlStore(url)
-    assert sorted(info.agent for info in store.runs()) == [f"agent{number}" for number in range(8)]
-    assert [info.head_seq for info in store.runs()] == [299] * 8
-    assert store.verify() == []
-    store.close()
 
 
 def _write_into_a_run(url: str, uid: str, name: str, count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -209,31 +208,6 @@ def test_a_damaged_event_is_an_error_with_its_name(store: SqlStore, path: Path, 
     with pytest.raises(CorruptLog) as caught:
         list(store.events(run))
     assert caught.value.seq == 3
-
-
-def _write_in_child(url: str, number: int, count: int) -> None:
-    store = SqlStore(url)
-    info = store.create_run(f"child{number}")
-    store.append(info, -1, [started()])
-    for seq in range(1, count):
-        store.append(info, seq - 1, [tool_called(seq)])
-    store.close()
-
-
-def test_processes_write_one_store_without_losing_an_event(path: Path) -> None:
-    """Several processes at once: no lock error, no event lost."""
-    url = f"sqlite:///{path}"
-    context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=_write_in_child, args=(url, number, 100)) for number in range(3)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join()
-    assert [child.exitcode for child in children] == [0, 0, 0]
-    store = SqlStore(url)
-    assert [info.head_seq for info in store.runs()] == [99, 99, 99]
-    assert store.verify() == []
-    store.close()
 
 
 def test_a_forked_child_connects_anew(store: SqlStore, run: RunInfo) -> None:
