@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .recorder.errors import AgentReplayError as AgentReplayError
     from .recorder.errors import ChangeRefused as ChangeRefused
     from .recorder.errors import CorruptLog as CorruptLog
+    from .recorder.errors import Divergence as Divergence
     from .recorder.errors import ExportFailed as ExportFailed
     from .recorder.errors import ImportFailed as ImportFailed
     from .recorder.errors import LossyAnswer as LossyAnswer
@@ -66,6 +67,7 @@ _HOME = {
     "Context": "recorder.context",
     "Continue": "recorder.decisions",
     "CorruptLog": "recorder.errors",
+    "Divergence": "recorder.errors",
     "ExportFailed": "recorder.errors",
     "ImportFailed": "recorder.errors",
     "LossyAnswer": "recorder.errors",
@@ -116,6 +118,7 @@ __all__ = [
     "Context",
     "Continue",
     "CorruptLog",
+    "Divergence",
     "ExportFailed",
     "ImportFailed",
     "LossyAnswer",

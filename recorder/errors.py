@@ -6,6 +6,11 @@ facts are attributes, so that a program need not parse them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+_LISTED: Final = 20  # differences that one message lists besides the first
+
 
 class AgentReplayError(Exception):
     """Root of every error raised by agentreplay."""
@@ -98,6 +103,42 @@ class RecordingFailed(AgentReplayError):
     """An event could not be stored, so the run cannot be recorded any further."""
 
 
+class Told(Protocol):
+    """What a divergence asks of a difference: that it can be told."""
+
+    @property
+    def headline(self) -> str:
+        """One line."""
+
+    def message(self) -> str:
+        """All of it, on several lines."""
+
+
+class Divergence(AgentReplayError):
+    """Code that ran again asked for, decided or changed something else than its recording.
+
+    Attributes:
+        difference: the first one, a `replay.divergence.Difference`: where it is, what was expected and what was found.
+        differences: all that were collected, in the order in which they were found.
+        notes: what was let pass, such as independent calls in another order.
+    """
+
+    def __init__(self, difference: Told, *more: Told, notes: Sequence[str] = ()) -> None:
+        super().__init__(difference, *more)
+        self.difference: Any = difference
+        self.differences: tuple[Any, ...] = (difference, *more)
+        self.notes = tuple(notes)
+
+    def __str__(self) -> str:
+        first, *rest = self.differences
+        lines = [first.message()]
+        if rest:
+            lines += [f"{len(rest):,} more:", *[f"  {difference.headline}" for difference in rest[:_LISTED]]]
+        if len(rest) > _LISTED:
+            lines.append(f"  and {len(rest) - _LISTED:,} more")
+        return "\n".join([*lines, *[f"note: {note}" for note in self.notes]])
+
+
 class RoundLimitReached(AgentReplayError):
     """The agent did not complete within its `max_rounds`."""
 
@@ -146,6 +187,32 @@ class RecordedError(Exception):
     def __str__(self) -> str:
         name = self.type.rpartition(".")[2]
         return f"{name}: {self.message}" if self.message else name
+
+
+class LiveCallRefused(AgentReplayError):
+    """A re-run or resumed run came to a call that may not be made, or made again, without being asked for.
+
+    Attributes:
+        name: of the tool.
+        call: its id.
+    """
+
+    def __init__(self, message: str, *, name: str = "", call: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.call = call
+
+
+class RedactedValue(AgentReplayError):
+    """A call that would be made live holds a token that stands for a secret, in place of the secret.
+
+    Attributes:
+        pointers: JSON Pointers of the tokens in the call's arguments.
+    """
+
+    def __init__(self, message: str, *, pointers: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.pointers = pointers
 
 
 class UnregisteredType(UserWarning):

@@ -71,6 +71,16 @@ def readable(value: Any, limit: int | None = None, *, strict: bool = False) -> s
     return "".join(writer.parts)
 
 
+def readable_pair(old: Any, new: Any, limit: int | None = None) -> tuple[str, str]:
+    """Write two values that are not the same so that they do not look the same. Arguments as for `readable`."""
+    before, after = readable(old, limit), readable(new, limit)
+    if looks_like(before, after):
+        before, after = readable(old, limit, strict=True), readable(new, limit, strict=True)
+    if before == after:
+        return f"{before} #{fingerprint(old)}", f"{after} #{fingerprint(new)}"
+    return before, after
+
+
 def summary(stored: Any, limit: int, *, strict: bool = False) -> str:
     """Say what kind of value this is and how large; of a text also how it starts, in up to `limit` characters."""
     if isinstance(stored, str):

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..replay.changes import Cause, Change, summary_of
-from ..replay.readable import count, fingerprint, looks_like, readable, visible
+from ..replay.readable import count, looks_like, readable, readable_pair, visible
 
 LIMIT: Final = 160
 """Characters of a value, or of a line of text, that are written whole."""
@@ -184,24 +184,15 @@ class _Page:
             self.line(text)
             self._parts(_text_parts(old, new, self._limit))
             return
-        before, after = self._pair(old, new)
-        text.append(before, style="red")
+        before, after = readable_pair(old, new, self._limit)
+        text.append(self._printable(before), style="red")
         text.append(self._arrow)
-        text.append(after, style="green")
+        text.append(self._printable(after), style="green")
         self.line(text)
 
     def _is_long(self, old: str, new: str) -> bool:
         longest = max(len(old), len(new))
         return longest > (LIMIT if self._limit is None else self._limit)
-
-    def _pair(self, old: object, new: object) -> tuple[str, str]:
-        """Write two values that are not the same so that they do not look the same."""
-        before, after = readable(old, self._limit), readable(new, self._limit)
-        if looks_like(before, after):
-            before, after = readable(old, self._limit, strict=True), readable(new, self._limit, strict=True)
-        if before == after:
-            before, after = f"{before} #{fingerprint(old)}", f"{after} #{fingerprint(new)}"
-        return self._printable(before), self._printable(after)
 
     def _parts(self, parts: Iterator[_Part]) -> None:
         for part in parts if self._limit is None else islice(parts, _LINES):

@@ -1,0 +1,85 @@
+"""What to do about a divergence: one or two sentences, with what to type.
+
+There are few things to do. If what differs is different each time, an ignore rule leaves it out. If the code is meant
+to do what it does now, the recording is out of date. If the code is being worked on, the run can be continued from the
+state that was recorded. Which of these come into question follows from how the two parted.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from .changes import Change
+from .ignoring import KINDS, rules_for
+from .nearest import RecordedCall
+
+_RULES: Final = 3  # more rules than this are not worth typing
+_MEANT: Final = "If the code is meant to {}, record the run again; --collect shows what else differs."
+_MEANINGS: Final = {
+    "other arguments": "ask for this",
+    "another call": "call this instead",
+    "missing call": "leave this call out",
+    "extra call": "make this call",
+}
+_COMPARED: Final = {
+    "another value read": "read",
+    "another decision": "decision",
+    "another payload": "payload",
+    "another outcome": "outcome",
+    "another error": "error",
+}
+
+
+def hint_for(
+    kind: str,
+    run: str,
+    step: int,
+    call: RecordedCall | None = None,
+    changes: Sequence[Change] = (),
+    *,
+    name: str | None = None,
+) -> str:
+    """Say what can be done.
+
+    Args:
+        kind: of the difference.
+        run: as the run is called where it is typed.
+        step: at which the difference is.
+        call: the recorded call that was meant, if it is about one.
+        changes: from what was expected to what was found.
+        name: of the source of a value that was read.
+
+    Returns:
+        Some sentences. A command of ours stands in them between backquotes.
+    """
+    if call is not None and kind == "other arguments":
+        return _rule(call.kind, call.name, changes) + _MEANT.format(_MEANINGS[kind])
+    if kind in _MEANINGS:
+        return _MEANT.format(_MEANINGS[kind])
+    compared = _COMPARED.get(kind)
+    whole = any(not change.keys for change in changes)
+    # A rule for a whole decision or payload would leave nothing to compare.
+    rule = _rule(compared, name, changes) if compared == "read" or not whole else ""
+    if kind == "another value read":
+        return (
+            f"{rule}Read what is different each time through context.now(), context.random, context.uuid4() or "
+            "context.read(), or record with capture=, so that a replay can answer it."
+        )
+    fold = f"agentreplay rerun {shlex.quote(run)} --step {max(step, 1)} --prefix=fold"
+    place = f"at step {step}" if step else "before step 1"
+    return (
+        f"The code, or something it reads unrecorded, changed {place}: `{fold}` "
+        f"starts from the recorded state, without executing the steps before. {rule}"
+    ).rstrip()
+
+
+def _rule(kind: str | None, name: str | None, changes: Sequence[Change]) -> str:
+    """The sentence about leaving out what differs; with a blank at its end, or nothing if no rule says it."""
+    if kind not in KINDS or not changes:
+        return ""
+    rules = rules_for(kind, name, changes)
+    shown = " ".join([f"--ignore {shlex.quote(rule)}" for rule in rules[:_RULES]])
+    rest = f" and {len(rules) - _RULES:,} more rules" if len(rules) > _RULES else ""
+    return f"If this is different each time: {shown}{rest}. "
