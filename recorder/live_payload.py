@@ -67,6 +67,9 @@ class LivePayload:
         self._lives = LeafMap(live_of)
         self._freezer = Freezer()
         self._work, stored = take(start)
+        if stored is not self._work:
+            # Mapped as every later version is, so that what never changes is the same objects in all of them.
+            stored = self._stored(self._work)
         self._shadow = self._redacted(stored, self._work)
         self._hash = comparison_hash(self._shadow, self._hashes)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pytest
 from agentreplay.recorder.copying import copy_value
 from agentreplay.recorder.frozen import freeze
 from agentreplay.recorder.hashes import comparison_hash
+from agentreplay.recorder.live_payload import LivePayload
 from agentreplay.recorder.plain import MAX_REPEATS
 from agentreplay.recorder.redaction import Redactor
 from agentreplay.recorder.values import decode, encode, encode_bytes, is_plain
@@ -120,3 +122,16 @@ def test_large_values_that_share_nothing_are_stored_exactly() -> None:
     rows = [{"id": number, "at": (number,)} for number in range(60_000)]
     assert encode_bytes(rows)[2] == ()
     assert is_plain([[number] for number in range(600_000)])
+
+
+@pytest.mark.parametrize("beside", [{}, {"since": date(2026, 11, 30)}], ids=["plain", "with a date"])
+def test_a_change_takes_the_same_steps_however_large_the_payload(beside: dict[str, Any]) -> None:
+    """Of a payload that is plain JSON, and of one that is not."""
+    few, many = (
+        LivePayload({"rows": [{"id": n} for n in range(count)], "n": 0} | beside, Redactor(b"key"))
+        for count in (10, 1_000)
+    )
+    request = {"updateElements": {"n": 1}}
+    assert steps(lambda: many.change(request, "memberjunction", {})) < 1.5 * steps(
+        lambda: few.change(request, "memberjunction", {})
+    )
