@@ -33,6 +33,7 @@ from .run_log import Making, RunLog, StorePolicy
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope, TaskPath, current, entered, scope_is_carried
 from .signals import RecordingStopped
+from .stack import FRAMES_OF_A_RUN, has_room
 from .store import FIRST, EventStore, RunInfo, RunRef, new_uid
 from .values import decode
 from .writer import begun_in_turn, off_the_loop
@@ -42,7 +43,7 @@ class JoinedRecorder(RunRecorder):
     """Adds to a run that another process records.
 
     Args:
-        store: where the run is: a store, a URL, or None for the one that is found from here.
+        store: where the run is: a store, a URL, or None for that of the run around, or else the one found from here.
         run: the run, by any of its names.
         around: where the code stands that joins.
         entry_point: "file.py:name" of that code.
@@ -69,6 +70,8 @@ class JoinedRecorder(RunRecorder):
     ) -> None:
         if on_store_error not in ("raise", "warn"):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
+        if not has_room(FRAMES_OF_A_RUN):  # or it might be joined, and never left
+            raise RecursionError(f"too little stack left to join {run}")
         self.usage: Counter[str] = Counter()
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
@@ -79,6 +82,8 @@ class JoinedRecorder(RunRecorder):
         unusable: StoreError | None = None
         end, round, within = None, 0, None
         try:
+            if store is None and around is not None:
+                store = around.recorder.store
             self.store = store if isinstance(store, EventStore) else open_store(store, create=False)
             self.info = self._found(run)
             if around is not None and around.recorder.info.uid == self.info.uid:
@@ -102,13 +107,19 @@ class JoinedRecorder(RunRecorder):
         if first is None:
             raise UsageError(f"{info.id} has not begun; it is joined from within the block that records it")
         data = first.data
+        if data.origin != "recorded" or info.origin != "recorded":
+            raise UsageError(f"{info.id} came from a file; only a run that is being recorded can be joined")
         if isinstance(self.store, MemoryStore) and data.process != process_identity():
             raise UsageError(
                 f"{info.id} is in a store in memory, of which this process has a copy; record it in a file or a "
                 "database to write to it from several processes"
             )
-        if data.origin != "recorded" or info.origin != "recorded":
-            raise UsageError(f"{info.id} came from a file; only a run that is being recorded can be joined")
+        rules = self.store.redactor.redact(self.store.redactor.describe())
+        if data.redaction != rules:
+            raise UsageError(
+                f"{info.id} is recorded with other redaction rules than this process has for the store; open it with "
+                "the same ones before, ar.open_store(…, redaction=…)"
+            )
         self.given = {"input": decode(data.input), "params": decode(data.params)}
         return info
 
@@ -308,11 +319,13 @@ def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: 
 
     Args:
         run: the run, which is in progress: "run42", or its uid, as `run.id` and `run.uid` say there.
-        store: where it is: a store, or a URL; by default the one that is found from here.
+        store: where it is: a store, or a URL; by default that of the run in which this code, or the process that it
+            was forked from, stands; else the one that is found from here.
         on_store_error: "raise" (default) or "warn": what a failing store means for the block.
 
     Raises:
-        UsageError: the run is not in progress; raised where the block is entered.
+        UsageError: the run is not in progress, or this process has other redaction rules for its store; raised where
+            the block is entered.
         StoreError: the run cannot be found or written to; raised there, too.
     """
     block = JoinedBlock(run, store, on_store_error)
