@@ -70,6 +70,7 @@ class Context:
         agent_cache: dict[Any, Any] | None = None,
     ) -> None:
         self._recorder = recorder
+        recorder.context = self
         self.signal = signal or Signal()
         self.logger = FlowLogger(recorder, f"agentreplay.agent.{recorder.agent}")
         self.diagnostics = Diagnostics(recorder)
@@ -240,6 +241,20 @@ class Context:
         """What the decisions noted so far: {notes?, taskList?: [task, …]}; frozen."""
         frozen: Mapping[str, Any] = freeze(self._scratchpad)
         return frozen
+
+    def restore(self, messages: Sequence[Any], scratchpad: Mapping[str, Any] | None) -> None:
+        """Begin with the conversation and the notes of a run whose rounds so far are not executed again."""
+        self.messages.restore(messages)
+        self._scratchpad = dict(scratchpad or {})
+
+    def edit(self, messages: Sequence[Any], params: Mapping[str, Any], input: tuple[Any] | None) -> None:
+        """Take over what was edited for a re-run: messages to add, parameters to replace, an input in a tuple."""
+        for message in messages:
+            self.messages.append(message)
+        if params:
+            self.params = freeze(copy_value({**self.params, **params}))
+        if input is not None:
+            self.input = freeze(copy_value(input[0]))
 
     # -- reads of the world --------------------------------------------------------------------------
 

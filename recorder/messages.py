@@ -49,6 +49,10 @@ class Messages(Sequence[Any]):
 
         self._recorder.emit("messages.replaced", make)
 
+    def restore(self, messages: Sequence[Any]) -> None:
+        """Begin with a conversation that is in the record already."""
+        self._items = [freeze(message) for message in messages]
+
     @overload
     def __getitem__(self, index: int) -> Any: ...
 

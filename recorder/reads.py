@@ -42,15 +42,19 @@ class RecordedRandom(random.Random):
         raise UsageError("context.random belongs to its run; keep the numbers it gives, not the generator")
 
 
-_OWN_FOLDER: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_NOT_THE_USERS: Final = (_OWN_FOLDER, random.__file__, "<frozen ")
+_HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OWN_FOLDERS: Final = tuple(os.path.join(_HERE, name, "") for name in ("recorder", "replay", "webui", "cli", "facade"))
+_LOOP: Final = os.path.join(_HERE, "recorder", "loop.py")
+_NOT_THE_USERS: Final = (*_OWN_FOLDERS, random.__file__, "<frozen ")
 
 
 def call_site() -> str | None:
-    """The place of the nearest frame that is the user's own, as "file.py:line"."""
+    """The place of the nearest frame that is the user's own, as "file.py:line"; None between two steps of an agent."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
+        if path == _LOOP:  # what is beyond it runs the agent, and is no part of it
+            return None
         if not path.startswith(_NOT_THE_USERS):
             return clean(f"{os.path.basename(path)}:{frame.f_lineno}")
         frame = frame.f_back

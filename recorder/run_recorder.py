@@ -119,6 +119,7 @@ class RunRecorder:
         self._calls = 0
         self._answered = (-1, "")
         self.attachment = attachment
+        self.context: Any = None
         if attachment is not None:
             self.store, self.info = attachment.store, attachment.info
             self.payload = LivePayload(attachment.payload, self.store.redactor)
@@ -280,6 +281,16 @@ class RunRecorder:
             self._post("round.started", self._round_starts)
         self._calls += 1
         return f"{self.round}.{self._calls}"
+
+    def become(self, payload: Any, *, round: int, usage: Mapping[str, Any]) -> None:
+        """Stand where the rounds so far have led, which this process does not execute."""
+        self.payload = LivePayload(payload, self.store.redactor)
+        self.log.round = round
+        self.usage.update({key: n for key, n in usage.items() if type(n) is int})
+
+    def count_from(self, number: int) -> None:
+        """Number the calls of the round that runs from there on: so many of it are in the record already."""
+        self._calls = max(self._calls, number)
 
     def count_tool(self, name: str, duration: float, success: bool) -> None:
         """Add a call to the metrics; for the function that makes the call's last event."""

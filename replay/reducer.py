@@ -123,7 +123,9 @@ def _run_suspended(state: RunState, event: Event, check: bool) -> Changes:
 def _run_resumed(state: RunState, event: Event, check: bool) -> Changes:
     answered = event.data.answers
     waiting = {key: value for key, value in state.open_interrupts.items() if key not in answered}
-    return {"status": "running", "ended": False, "stop_reason": None, "error": None, "open_interrupts": waiting}
+    again = {"in_round": True, "outcome": None} if state.outcome == "interrupted" else {}  # the round goes on
+    changes = {"status": "running", "ended": False, "stop_reason": None, "error": None, "open_interrupts": waiting}
+    return changes | again
 
 
 def _run_finished(state: RunState, event: Event, check: bool) -> Changes:

@@ -1,0 +1,218 @@
+"""The course of one execution of code against a recording: how far it goes, and what it comes across.
+
+One mechanism serves all. The code is executed, and answered from the log while the log lasts; the kinds of courses
+differ in what comes then. A replay stops: the recording is the whole, and everything that parts from it is a
+divergence. The others go on live (`fork`, `resume`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from ..recorder.attaching import Answer, Attachment, Waiting
+from ..recorder.calls import Call, Effect
+from ..recorder.errors import AgentReplayError, Divergence, UsageError
+from ..recorder.events import Data, Event
+from ..recorder.signals import ReplayStopped
+from ..recorder.store import EventStore, RunInfo
+from .comparison import Comparison
+from .coverage import Coverage
+from .divergence import Difference
+from .ignoring import IgnoreRules
+from .recorded_run import RecordedRun
+from .reducer import fold
+from .script import RecordedCall
+from .turns import Turns
+
+
+class RecordingEnds(AgentReplayError):
+    """The recording ends here, unfinished: there is nothing more to compare."""
+
+
+class NothingRecorded(AgentReplayError):
+    """The run has no event to start from."""
+
+
+class Course(Waiting):
+    """A replay: the code is compared to the end of the recording.
+
+    Args:
+        store, info: the run.
+        name: of the agent that the code must begin a run of; None for any.
+        ignore: rules of what is different each time.
+        collect: go on after a difference as far as can be, instead of stopping at the first.
+
+    Attributes:
+        coverage: what was answered from where.
+        turns: hands out the answers in their order.
+        differences: those that were found.
+        begun: the run that code has attached itself to, or None as yet.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        info: RunInfo,
+        *,
+        name: str | None = None,
+        ignore: IgnoreRules | None = None,
+        collect: bool = False,
+    ) -> None:
+        self.store = store
+        self.info = info
+        self._name = name
+        self.ignore = ignore or IgnoreRules(())
+        self.coverage = Coverage()
+        self.turns = Turns()
+        self.differences: list[Difference] = []
+        self.begun: RecordedRun | None = None
+        self.runs: list[RecordedRun] = []
+        self._collect = collect
+        self._stopped: BaseException | None = None
+        self._comparisons: dict[RecordedRun, Comparison] = {}
+
+    # -- beginning -------------------------------------------------------------------------------------
+
+    def begins(self, name: str) -> Attachment:
+        """The recording, for the run that begins; there is one."""
+        if self._stopped is not None:
+            raise ReplayStopped(self._stopped)
+        if self.begun is not None or (self._name is not None and name != self._name):
+            self.stop(self._another_run(name))
+        self.begun = RecordedRun(self, self.info)
+        self.runs.append(self.begun)
+        return self.begun
+
+    def _another_run(self, name: str) -> AgentReplayError:
+        if self.begun is not None:
+            return UsageError(
+                f"the code begins a second run, {name!r}, after {self.info.id}; only what belongs to {self.info.id} is "
+                "executed here. Name code that makes this one run only."
+            )
+        return UsageError(
+            f"{self.info.id} is a run of {self.info.agent!r}, but this code begins a run of {name!r}: name the agent "
+            "that was recorded"
+        )
+
+    def outside(self, effect: Effect) -> None:
+        """An effect outside of the run was never recorded, so there is no answer to it."""
+        self.stop(
+            UsageError(
+                f"{effect.kind} {effect.name} is called outside of the run, where nothing is recorded, so it cannot be "
+                "answered; call it within the run, or leave it out of the code that is executed"
+            )
+        )
+
+    def events_of(self, info: RunInfo) -> Iterable[Event]:
+        """The events that the code of a run is compared with."""
+        return self.store.events(info, conversations=False)
+
+    def nothing_recorded(self, info: RunInfo) -> AgentReplayError:
+        """What is wrong with a run whose log does not begin."""
+        return NothingRecorded(f"{info.id} has no recorded event; there is nothing to execute code against")
+
+    def child_of(self, parent: RecordedRun, started: Event) -> Attachment:
+        """The recording of a child run."""
+        child = RecordedRun(self, self.store.run(started.data.run), parent)
+        self.runs.append(child)
+        return child
+
+    def attached(self, run: RecordedRun) -> None:
+        """Code has attached itself to a run; its recorder is there."""
+
+    def comparison_of(self, run: RecordedRun) -> Comparison:
+        """What compares a run's code with its script."""
+        found = self._comparisons.get(run)
+        if found is None:
+            found = self._comparisons[run] = Comparison(run, self)
+        return found
+
+    # -- how far -----------------------------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Stop code that was stopped before, whatever it did about that."""
+        if self._stopped is not None:
+            raise ReplayStopped(self._stopped)
+
+    def stop(self, failure: BaseException) -> NoReturn:
+        """Stop the code, for good."""
+        self._stopped = self._stopped or failure
+        raise ReplayStopped(self._stopped)
+
+    @property
+    def collects(self) -> bool:
+        """Whether differences are gathered."""
+        return self._collect
+
+    def counted(self) -> Coverage:
+        """What was answered from where, now that the code is through."""
+        asked = {id(call) for run in self.runs for call in run.script.calls.values() if call.asked}
+        for run in self.runs:
+            calls = run.script.calls
+            self.coverage.unused += sum(
+                id(call) not in asked and (call.called.within is None or not calls[call.called.within].asked)
+                for call in calls.values()
+                if call.called.within is None or call.called.within in calls
+            )
+        return self.coverage
+
+    @property
+    def stopped(self) -> BaseException | None:
+        """Why the code was stopped, if it was."""
+        return self._stopped
+
+    def goes_live_with(self, run: RecordedRun, round: int) -> bool:
+        """Whether a round is the first that is not answered from the log."""
+        return False
+
+    def goes_live_beyond(self, run: RecordedRun) -> bool:
+        """Whether code that asks for more than the recording has goes on live."""
+        return False
+
+    def go_live(self, run: RecordedRun) -> None:
+        """Have what comes from now on appended."""
+        raise NotImplementedError
+
+    def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
+        """What becomes of a call when the recording is over: its data, and an answer if it is not to be made."""
+        raise NotImplementedError
+
+    def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
+        """The answer to a call that was in flight when the recording ended; None to make it again."""
+        raise NotImplementedError
+
+    def response_to(self, run: RecordedRun, interrupt: str) -> tuple[Any] | None:
+        """A new response to a question that was asked and not answered."""
+        return None
+
+    def recording_ends(self, run: RecordedRun) -> None:
+        """The code is at the end of a recording that was never finished."""
+        self.stop(RecordingEnds(f"the recording of {run.info.id} ends here"))
+
+    # -- differences -------------------------------------------------------------------------------------
+
+    def parts(self, difference: Difference) -> None:
+        """Take note of a difference; stop the code, unless all of them are wanted."""
+        self.differences.append(difference)
+        if not self._collect:
+            self.stop(Divergence(difference))
+
+    def cannot_answer(self, run: RecordedRun, name: str) -> None:
+        """Stop code that asks for what has no answer, even where all differences are wanted."""
+        self.stop(Divergence(*self.differences))
+
+    # -- reading the recording ---------------------------------------------------------------------------
+
+    def payload_at(self, run: RecordedRun, seq: int) -> Any:
+        """The recorded payload after an event, in stored form."""
+        return fold(self.store.events(run.info, until=seq, conversations=False), check=False).stored_payload
+
+    def expanded(self, run: RecordedRun, arguments: Any) -> Any:
+        """A request with the messages that its tags stand for, as far as the store knows them."""
+        return arguments
+
+    def expanded_request(self, run: RecordedRun, call: RecordedCall) -> Any:
+        """The request of a recorded call with its messages."""
+        (event,) = self.store.events(run.info, after=call.seq - 1, until=call.seq)
+        return event.data.request

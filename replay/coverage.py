@@ -1,0 +1,44 @@
+"""What of an execution came from the recording: the statement that every replay ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .script import RecordedCall
+
+
+@dataclass(slots=True)
+class Coverage:
+    """How much was answered from the log, and how much was not.
+
+    Attributes:
+        recorded: calls, reads and child runs that were answered from the log.
+        live: calls that were made.
+        uncaptured: reads and calls that nothing recorded or answered, as far as they are known.
+        unused: recorded calls that were not asked for.
+        notes: what else there is to say of it, each once.
+    """
+
+    recorded: int = 0
+    live: int = 0
+    uncaptured: int = 0
+    unused: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def answered(self, call: RecordedCall) -> None:
+        """Count a call that is answered from the log."""
+        self.recorded += 1
+
+    def read(self) -> None:
+        """Count a value that is answered from the log."""
+        self.recorded += 1
+
+    def note(self, text: str) -> None:
+        """Add a note, unless it is there."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts by their names."""
+        return {name: getattr(self, name) for name in ("recorded", "live", "uncaptured", "unused")}

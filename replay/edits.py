@@ -1,0 +1,109 @@
+"""What a re-run changes: the payload, an answer, a parameter, the input, the conversation, a secret.
+
+Edits take effect in the round from which the run goes its own way. They replace; none of them is merged. An answer that
+was edited and never asked for is an error: what was meant did not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..recorder.errors import UsageError
+from ..recorder.payload import apply_change
+from .paths import keys_of
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What is changed where a run is re-run.
+
+    Attributes:
+        set: JSON Pointer into the payload → value; created or replaced.
+        patch: a JSON Patch for the payload, after `set`.
+        tool_results, model_responses: id of a call in the first round that is re-run → what it gives.
+        skip: ids of calls in it that are not made and give None.
+        messages: added to the conversation.
+        params: name → value.
+        input: in a tuple; None leaves it.
+        secrets: JSON Pointer into the payload → the secret that a token stands for there.
+    """
+
+    set: Mapping[str, Any] = field(default_factory=dict)
+    patch: Sequence[Mapping[str, Any]] = ()
+    tool_results: Mapping[str, Any] = field(default_factory=dict)
+    model_responses: Mapping[str, Any] = field(default_factory=dict)
+    skip: Sequence[str] = ()
+    messages: Sequence[Any] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    input: tuple[Any] | None = None
+    secrets: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> dict[str, tuple[str, Any]]:
+        """Call id → the kind of call that it must be, "" for any, and what it gives."""
+        return {
+            **dict.fromkeys(self.skip, ("", None)),
+            **{call: ("tool", value) for call, value in self.tool_results.items()},
+            **{call: ("model", value) for call, value in self.model_responses.items()},
+        }
+
+    def described(self) -> list[dict[str, Any]]:
+        """The edits as the log of the re-run tells them; secrets by their place alone."""
+        told: list[dict[str, Any]] = [{"edit": "set", "path": path, "value": value} for path, value in self.set.items()]
+        if self.patch:
+            told.append({"edit": "patch", "patch": [dict(operation) for operation in self.patch]})
+        told += [{"edit": "tool result", "call": call, "value": value} for call, value in self.tool_results.items()]
+        told += [{"edit": "model response", "call": c, "value": value} for c, value in self.model_responses.items()]
+        told += [{"edit": "skip", "call": call} for call in self.skip]
+        told += [{"edit": "message", "message": message} for message in self.messages]
+        told += [{"edit": "param", "name": name, "value": value} for name, value in self.params.items()]
+        if self.input is not None:
+            told.append({"edit": "input", "value": self.input[0]})
+        return told + [{"edit": "secret", "path": path} for path in self.secrets]
+
+    def apply(self, payload: Any) -> Any:
+        """The payload as it is edited: what is `set`, then the patch, then the secrets. What is given is not changed.
+
+        Raises:
+            UsageError: a place has nothing around it.
+            ChangeRefused: the patch does not fit.
+        """
+        for path, value in self.set.items():
+            payload = apply_change(payload, [placed(payload, path, value)], "json-patch").result
+        if self.patch:
+            payload = apply_change(payload, [dict(operation) for operation in self.patch], "json-patch").result
+        for path, value in self.secrets.items():
+            payload = apply_change(payload, [placed(payload, path, value)], "json-patch").result
+        return payload
+
+    @property
+    def touch_the_payload(self) -> bool:
+        """Whether the payload is edited at all."""
+        return bool(self.set or self.patch or self.secrets)
+
+
+def placed(payload: Any, path: str, value: Any) -> dict[str, Any]:
+    """The operation that puts a value at a place of a payload, whether or not there is one already.
+
+    Raises:
+        UsageError: the place has nothing around it.
+    """
+    keys = keys_of(path, payload)
+    if not keys:
+        return {"op": "replace", "path": "", "value": value}
+    around = payload
+    for key in keys[:-1]:
+        try:
+            around = around[key]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise UsageError(f"{path} cannot be set: the payload has nothing at {key!r} on the way there") from None
+    last = keys[-1]
+    if isinstance(around, dict):
+        return {"op": "replace" if last in around else "add", "path": path, "value": value}
+    if isinstance(around, list) and str(last).isdigit() and int(last) < len(around):
+        return {"op": "replace", "path": path, "value": value}
+    if isinstance(around, list) and str(last) in ("-", str(len(around))):
+        return {"op": "add", "path": path, "value": value}
+    raise UsageError(f"{path} cannot be set: there is no object or list around it that has room for {last!r}")

@@ -1,0 +1,49 @@
+"""Re-run from the folded state: the rounds before the step are not executed, their outcome is taken from the log.
+
+It is for code that has changed, which would part from the recording before the step is reached. What a step keeps in
+variables of its own between rounds is not there then; the payload, the conversation and the notes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from ..recorder.errors import UsageError
+from ..recorder.events import Event
+from ..recorder.store import EventStore, RunInfo
+from .fork import Rerun
+from .reading import state_at
+from .recorded_run import RecordedRun
+
+
+class FoldedRerun(Rerun):
+    """A re-run whose first round is the step's. Arguments as for `Rerun`."""
+
+    def __init__(self, store: EventStore, info: RunInfo, step: int, **options: Any) -> None:
+        super().__init__(store, info, step, **options)
+        self._state = state_at(info, step - 1, store)
+
+    def events_of(self, info: RunInfo) -> Iterable[Event]:
+        """The start of the run alone."""
+        return islice(super().events_of(info), 1)
+
+    def attached(self, run: RecordedRun) -> None:
+        """Put the recorder where the rounds before the step would have brought it."""
+        recorder = run.recorder
+        assert recorder is not None  # it attaches itself
+        if recorder.watch is not None:
+            self.stop(
+                UsageError(
+                    f"the payload of {self.info.id} is what a function of the code gives, so a state from the log "
+                    "cannot be put in its place; re-run it without --prefix=fold"
+                )
+            )
+        recorder.become(self._state.payload, round=self.step - 1, usage=self._state.usage)
+
+    def _edit(self, run: RecordedRun) -> None:
+        recorder = run.recorder
+        if recorder is not None and recorder.context is not None:
+            recorder.context.restore(self._state.messages, self._state.scratchpad)
+        super()._edit(run)

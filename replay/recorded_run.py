@@ -1,0 +1,248 @@
+"""One recorded run that code is executed against: what the code does is met in the script, or parts from it.
+
+While the recording lasts, nothing is appended. An effect is found by what it asks and answered; a read gets the value
+that was read; a decision, a payload and an outcome are compared. What comes then is up to the course of the whole
+(`course`): a replay ends there, a re-run and a resumed run go on live, and from then on everything is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from ..recorder.attaching import Answer, Attachment
+from ..recorder.calls import Call
+from ..recorder.event_codec import digest_of
+from ..recorder.events import Data
+from ..recorder.hashes import content_address
+from ..recorder.log_end import LogEnd
+from ..recorder.run_log import RunLog
+from ..recorder.run_recorder import RunRecorder
+from ..recorder.scope import Scope
+from ..recorder.store import RunInfo
+from ..recorder.values import decode, dumps, encode
+from .answering import RecordedAnswer
+from .script import RecordedCall, Script, Strand, key_of
+
+if TYPE_CHECKING:
+    from .course import Course
+
+_OF_THE_RUN: Final = ("run.started", "run.forked", "run.resumed")
+
+
+class ReplayedLog(RunLog):
+    """Has what the code does compared, until the run goes on live; from then on it appends.
+
+    Attributes:
+        live: whether it appends.
+        after_round_starts: called once, when the next round has started live.
+    """
+
+    def __init__(self, run: RecordedRun) -> None:
+        super().__init__(run.store, run.info, "raise")
+        self._run = run
+        self.live = False
+        self.after_round_starts: Callable[[], None] | None = None
+
+    def go_live(self, info: RunInfo, seq: int) -> None:
+        """Append from now on, behind event `seq` of a run."""
+        self.info = info
+        self._end = LogEnd(self.store, info, seq)
+        self.live = True
+
+    def _fail(self, error: BaseException, kind: str = "an event") -> None:
+        if self.live:
+            super()._fail(error, kind)
+        else:  # of comparing, not of a store
+            self._run.course.stop(error)
+
+    def _append(self, kind: str, data: Data, round: int, scope: Scope | None) -> Future[None] | None:
+        if self.live or not self._run.meets(kind, data, round, scope):
+            future = super()._append(kind, data, round, scope)
+            if kind == "round.started" and self.after_round_starts is not None:
+                edit, self.after_round_starts = self.after_round_starts, None
+                edit()
+            return future
+        self.ended = kind in ("run.finished", "run.suspended")
+        return None
+
+
+class RecordedRun(Attachment):
+    """A recorded run, and how far code that is executed against it has come.
+
+    Args:
+        course: of the whole execution.
+        info: the run.
+        parent: the recorded run that it is a child run of, or None.
+
+    Attributes:
+        script: the recording.
+        recorder: the code's.
+    """
+
+    def __init__(self, course: Course, info: RunInfo, parent: RecordedRun | None = None) -> None:
+        self.course = course
+        self.store = course.store
+        self.info = info
+        self.parent = parent
+        self.script = Script(course.events_of(info))
+        started = self.script.started
+        if started is None:
+            raise course.nothing_recorded(info)
+        self.payload = decode(started.data.payload)
+        self.input = decode(started.data.input)
+        self.params = {name: decode(value) for name, value in started.data.params.items()}
+        self.log: ReplayedLog = ReplayedLog(self)
+        self.recorder: RunRecorder | None = None
+
+    def attach(self, recorder: RunRecorder) -> None:
+        """Take the code's recorder."""
+        self.recorder = recorder
+        self.course.attached(self)
+
+    # -- events ----------------------------------------------------------------------------------------
+
+    def meets(self, kind: str, data: Data, round: int, scope: Scope | None) -> bool:
+        """Meet an event of the code in the script. False if the run has gone live, and the event is to be appended."""
+        self.course.go_on()
+        if kind in _OF_THE_RUN:
+            return True
+        if kind == "round.started" and self.course.goes_live_with(self, round):
+            self.course.go_live(self)
+            return False
+        strand = Strand(round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
+        known = self.script.meets(strand, kind)
+        if not known and self.course.goes_live_beyond(self):
+            self.course.go_live(self)
+            return False
+        self.course.comparison_of(self).event(kind, data, strand, known)
+        return True
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    def call(self, call: Call) -> Answer | None:
+        """The recorded answer to a call, or None if it is to be made."""
+        with self.log.lock:
+            data, answer = self._asked(call)
+        if answer is None:
+            self.log.emit(f"{call.effect.kind}.called", data, scope=call.scope, wait=True)
+        return answer
+
+    async def acall(self, call: Call) -> Answer | None:
+        """The recorded answer to a call, or None if it is to be made."""
+        with self.log.lock:
+            data, answer = self._asked(call)
+        if answer is None:
+            await self.log.aemit(f"{call.effect.kind}.called", data, scope=call.scope)
+        return answer
+
+    def _asked(self, call: Call) -> tuple[Data, Answer | None]:
+        """The data of a call and its answer, if it is not to be made."""
+        self.course.go_on()
+        data = call.make()
+        if not self.log.live:
+            strand = Strand(self.log.round, call.scope.within, call.scope.task.text)
+            recorded = self._find(call, data, strand)
+            if recorded is not None:
+                recorded.asked = True
+                return self._met(call, data, recorded)
+            self.course.go_live(self)
+            data = call.make()  # with an id that the recording does not have
+        return self.course.live_call(self, call, data)
+
+    def _find(self, call: Call, data: Any, strand: Strand) -> RecordedCall | None:
+        """The recorded call; None if the recording is over for this code, and it goes on live."""
+        arguments = self.stored_arguments(data)
+        found = self.script.find(call.effect.kind, data.name, key_of(arguments), strand)
+        if found is not None:
+            self.course.coverage.answered(found)
+            return found
+        return self.course.comparison_of(self).unmatched(call, data.name, arguments, strand)
+
+    def _met(self, call: Call, data: Any, recorded: RecordedCall) -> tuple[Data, Answer | None]:
+        if recorded.ended is None and self.course.goes_live_beyond(self):
+            settled = self.course.settled(self, call, recorded)
+            if settled is not None:
+                return data, settled
+            self.course.go_live(self)
+            call.id = recorded.call
+            attempt = recorded.called.data.attempt + 1
+            return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
+        return data, RecordedAnswer(self, recorded, call)
+
+    def stored_arguments(self, data: Any) -> Any:
+        """The arguments of a call as a recording holds them: redacted, in stored form, conversations as their tags."""
+        given = data.request if hasattr(data, "request") else data.arguments
+        stored = self.redacted(encode(given).stored)
+        if not hasattr(data, "request") or type(stored) is not dict or "$type" in stored:
+            return stored
+        return {name: _as_conversation(value) for name, value in stored.items()}
+
+    def redacted(self, stored: Any) -> Any:
+        """A tree as the store would hold it."""
+        redactor = self.store.redactor
+        return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
+
+    # -- reads, questions and child runs -----------------------------------------------------------------
+
+    def read(self, source: str, site: str | None, scope: Scope | None) -> tuple[Any] | None:
+        """The recorded value, in a tuple, or None if it is to be read."""
+        with self.log.lock:
+            self.course.go_on()
+            if self.log.live:
+                return None
+            strand = Strand(self.log.round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
+            waiting = self.script.reads.get((strand, source))
+            if waiting:
+                event = waiting.popleft()
+                self.script.meets(strand, "value.read")
+                self.course.coverage.read()
+                return (decode(event.data.value),)
+            if self.course.goes_live_beyond(self):
+                self.course.go_live(self)
+                return None
+            self.course.comparison_of(self).unmatched_read(source, site, strand)
+            return None
+
+    def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
+        """The recorded or given answer to a question, in a tuple, or None if it is to be asked."""
+        with self.log.lock:
+            self.course.go_on()
+            if self.log.live:
+                return None
+            asked = self.script.questions.get((self.log.round, name))
+            if not asked:
+                return None
+            interrupt = asked[0].data.interrupt
+            if interrupt in self.script.responses:
+                asked.popleft()
+                return (decode(self.script.responses[interrupt]),)
+            answered = self.course.response_to(self, interrupt)
+            if answered is not None:
+                asked.popleft()
+            return answered
+
+    def child(self, name: str, scope: Scope) -> Attachment | None:
+        """The recording of the child run that begins here, or None if it is to be recorded."""
+        with self.log.lock:
+            self.course.go_on()
+            if self.log.live:
+                return None
+            strand = Strand(self.log.round, scope.within, scope.task.text)
+            waiting = self.script.children.get(strand)
+            if waiting and waiting[0].data.name == name:
+                return self.course.child_of(self, waiting.popleft())
+            if self.course.goes_live_beyond(self):
+                self.course.go_live(self)
+                return None
+            self.course.comparison_of(self).unmatched_child(name, strand)
+            return None
+
+
+def _as_conversation(value: Any) -> Any:
+    """A list of messages as the tag that stands for it; anything else as it is."""
+    if type(value) is list and value and all(type(item) is dict and "$type" not in item for item in value):
+        digest = digest_of([content_address(dumps(message)) for message in value])
+        return {"$type": "messages", "hash": digest, "count": len(value)}
+    return value

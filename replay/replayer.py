@@ -1,0 +1,185 @@
+"""Replay: execute code against a run's recording, offline, and say whether it does the same.
+
+Nothing is appended and no effect is made. The code gets the answers that it got, in their order and with their types;
+what it asks, decides and changes is compared. The first difference stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ..recorder.agent_result import AgentResult
+from ..recorder.attaching import waiting
+from ..recorder.errors import Divergence, UsageError
+from ..recorder.introspection import is_awaitable
+from ..recorder.loop import Agent
+from ..recorder.signals import ReplayStopped
+from ..recorder.store import EventStore, RunRef
+from ..recorder.writer import on_event_loop
+from .course import Course, RecordingEnds
+from .coverage import Coverage
+from .divergence import Difference
+from .ignoring import IgnoreRules
+from .reading import resolve
+
+App: TypeAlias = Agent | Callable[[], Any]
+"""An agent, or a callable that opens `ar.record`; it may be a coroutine function."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What a replay came to.
+
+    Attributes:
+        run: the run's id.
+        verdict: "identical", or "diverged" when differences were collected.
+        divergences: the differences, in the order in which they were found.
+        coverage: what was answered from the log.
+        result: the AgentResult of the code, if it came to its end and is an agent.
+        complete: whether the recording was met to its end; not where it ends in the middle of a run.
+    """
+
+    run: str
+    verdict: Literal["identical", "diverged"]
+    divergences: tuple[Difference, ...]
+    coverage: Coverage
+    result: AgentResult | None = None
+    complete: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """`{run, verdict, divergences, coverage}`, as `agentreplay replay --json` prints it."""
+        return {
+            "run": self.run,
+            "verdict": self.verdict,
+            "divergences": [difference.to_json() for difference in self.divergences],
+            "coverage": self.coverage.to_json(),
+            "complete": self.complete,
+            "notes": list(self.coverage.notes),
+        }
+
+
+def replay(
+    run: RunRef,
+    agent: App,
+    *,
+    store: EventStore | str | None = None,
+    ignore: Iterable[str] = (),
+    collect: bool = False,
+) -> ReplayResult:
+    """Execute an agent, or code that opens `ar.record`, against a recorded run.
+
+    Args:
+        run: "run42", a number, a uid or the start of one, "@last", or a RunInfo.
+        agent: what to execute: what `@ar.agent` made, or a callable without arguments.
+        store: where the run is; by default the store that is found from here.
+        ignore: rules of what is different each time, such as "tool:search:$.request_id".
+        collect: go on after a difference as far as can be; the differences are in the result then.
+
+    Returns:
+        The result; its verdict is "identical" unless differences were collected.
+
+    Raises:
+        Divergence: the code did something else than the recording.
+        UnknownType, LossyAnswer: an answer cannot be given as the agent got it.
+        UsageError: the code begins no run, or another one than was recorded; or this is called in an event loop.
+        RunNotFound: there is no such run.
+    """
+    if on_event_loop():
+        raise UsageError("replay() cannot run inside an event loop; use `await ar.areplay(…)`")
+    course = course_for(run, agent, store, ignore, collect)
+    with attached(course) as outcome:
+        outcome.append(execute(agent))
+    return result_of(course, outcome)
+
+
+async def areplay(
+    run: RunRef,
+    agent: App,
+    *,
+    store: EventStore | str | None = None,
+    ignore: Iterable[str] = (),
+    collect: bool = False,
+) -> ReplayResult:
+    """`replay` for code in an event loop."""
+    course = course_for(run, agent, store, ignore, collect)
+    with attached(course) as outcome:
+        outcome.append(await aexecute(agent))
+    return result_of(course, outcome)
+
+
+def course_for(run: RunRef, agent: App, store: EventStore | str | None, ignore: Iterable[str], collect: bool) -> Course:
+    """The course of a replay."""
+    found, info = resolve(run, store)
+    name = None if isinstance(agent, Agent) else info.agent
+    return Course(found, info, name=name, ignore=IgnoreRules(ignore), collect=collect)
+
+
+@contextmanager
+def attached(course: Course) -> Iterator[list[Any]]:
+    """The run that begins in this block is the recorded one. What the code raises is compared, and goes no further."""
+    token = waiting.set(course)
+    outcome: list[Any] = []
+    try:
+        yield outcome
+    except ReplayStopped as stopped:
+        if stopped.failure is not course.stopped:
+            raise
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt) as error:
+        begun = course.begun
+        compared = begun is not None and begun.log.ended and not begun.log.live and begun.log.failure is None
+        if course.stopped is None and not compared:
+            raise
+        del error
+    finally:
+        waiting.reset(token)
+
+
+def execute(agent: App) -> Any:
+    """Run the code to its end, in an event loop if it wants to be awaited."""
+    if isinstance(agent, Agent):
+        if inspect.iscoroutinefunction(agent.step):
+            return asyncio.run(_awaited(agent.arun()))
+        return agent.run()
+    made = agent()
+    return asyncio.run(_awaited(made)) if is_awaitable(made) else made
+
+
+async def aexecute(agent: App) -> Any:
+    """Run the code to its end in the running event loop."""
+    if isinstance(agent, Agent):
+        return await agent.arun()
+    made = agent()
+    return await made if is_awaitable(made) else made
+
+
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def result_of(course: Course, outcome: list[Any]) -> ReplayResult:
+    """What the execution came to; raises what stopped it, unless that is the end of the recording."""
+    stopped, begun = course.stopped, course.begun
+    gathered = isinstance(stopped, Divergence) and course.collects
+    if stopped is not None and not gathered and not isinstance(stopped, RecordingEnds):
+        raise stopped
+    if begun is None:
+        raise UsageError(
+            f"the code came to its end without a run of {course.info.agent!r}: nothing was compared. Give an agent, or "
+            "a callable that opens `ar.record`."
+        )
+    coverage = course.counted()
+    if stopped is not None and isinstance(stopped, RecordingEnds):
+        coverage.note(f"the recording of {course.info.id} ends in round {begun.log.round}, before the run did")
+    return ReplayResult(
+        course.info.id,
+        "diverged" if course.differences else "identical",
+        tuple(course.differences),
+        coverage,
+        next((one for one in outcome if isinstance(one, AgentResult)), None),
+        complete=stopped is None,
+    )

@@ -1,0 +1,219 @@
+"""Executing code against a run and then live: from a step with edits (`rerun`), or where it was left (`resume`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
+
+from ..recorder.agent_result import AgentResult
+from ..recorder.errors import UsageError
+from ..recorder.loop import Agent
+from ..recorder.store import EventStore, RunRef
+from ..recorder.writer import on_event_loop
+from .course import Course
+from .edits import Edits
+from .folded import FoldedRerun
+from .fork import Rerun
+from .ignoring import IgnoreRules
+from .reading import resolve, state_at, step_meant
+from .replayer import App, aexecute, attached, execute
+from .resume import AGAIN, NOT_DONE, Resume, in_flight, refuse_unless_gone, unsettled
+
+Prefix = Literal["execute", "fold"]
+
+
+def rerun(
+    run: RunRef,
+    agent: App,
+    step: int,
+    *,
+    edits: Edits | None = None,
+    allow: Collection[str] = (),
+    reuse: bool = False,
+    prefix: Prefix = "execute",
+    store: EventStore | str | None = None,
+    ignore: Iterable[str] = (),
+) -> AgentResult:
+    """Run an agent again from a step of a recorded run, as a new run that shares what came before.
+
+    Args:
+        run: see `replay`.
+        agent: see `replay`.
+        step: the first round that is run live, from 1; a negative one counts from the end.
+        edits: what is changed there.
+        allow: names of tools that may be called though they are irreversible, or declare no safety.
+        reuse: give live calls that ask just what a recorded one of the same round asked its answer.
+        prefix: "execute" the rounds before against the log, or take their outcome from it: "fold".
+        store, ignore: see `replay`.
+
+    Returns:
+        How the new run ended; `result.run.id` names it.
+
+    Raises:
+        Divergence: the code did something else in the rounds before; nothing was recorded.
+        LiveCallRefused: it came to a tool that it may not call. The new run is recorded, as failed.
+        RedactedValue: it would have sent a token in the place of a secret.
+        UsageError: there is no such step; an edit does not fit, or was never asked for.
+        Exception: what the step raises is recorded, and raised as it is.
+    """
+    if on_event_loop():
+        raise UsageError("rerun() cannot run inside an event loop; use `await ar.arerun(…)`")
+    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
+    with attached(course) as outcome:
+        outcome.append(execute(agent))
+    return _ended(course, outcome)
+
+
+async def arerun(
+    run: RunRef,
+    agent: App,
+    step: int,
+    *,
+    edits: Edits | None = None,
+    allow: Collection[str] = (),
+    reuse: bool = False,
+    prefix: Prefix = "execute",
+    store: EventStore | str | None = None,
+    ignore: Iterable[str] = (),
+) -> AgentResult:
+    """`rerun` for code in an event loop."""
+    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
+    with attached(course) as outcome:
+        outcome.append(await aexecute(agent))
+    return _ended(course, outcome)
+
+
+def rerun_course(
+    run: RunRef,
+    agent: App,
+    step: int,
+    edits: Edits | None,
+    allow: Collection[str],
+    reuse: bool,
+    prefix: Prefix,
+    store: EventStore | str | None,
+    ignore: Iterable[str],
+) -> Rerun:
+    """The course of a re-run, with everything checked that can be before code is executed."""
+    if prefix not in ("execute", "fold"):
+        raise UsageError(f'prefix is "execute" or "fold", not "{prefix}"')
+    found, info = resolve(run, store)
+    step = step_meant(found, info, step)
+    if step < 1:
+        raise UsageError(f"{info.id} is re-run from a step from 1 on; step 0 is its start")
+    edits = edits or Edits()
+    if edits.touch_the_payload:
+        edits.apply(state_at(info, step - 1, found).payload)
+    name = None if isinstance(agent, Agent) else info.agent
+    cls = Rerun if prefix == "execute" else FoldedRerun
+    return cls(found, info, step, edits=edits, allow=allow, reuse=reuse, name=name, ignore=IgnoreRules(ignore))
+
+
+def resume(
+    run: RunRef,
+    agent: App,
+    *,
+    answers: Mapping[str, Any] | None = None,
+    assume: Mapping[str, Any] | None = None,
+    take_over: bool = False,
+    store: EventStore | str | None = None,
+    ignore: Iterable[str] = (),
+) -> AgentResult:
+    """Go on with a run that was interrupted, or whose process is gone, in place.
+
+    Args:
+        run, agent, store, ignore: see `replay`.
+        answers: id of a question that was asked (`interrupt`) → its answer.
+        assume: id of a call that was in flight → what it gave, or `NOT_DONE` to make it now.
+        take_over: the run's process is gone, though that cannot be proved from here.
+
+    Returns:
+        How the run ended, or what it waits for now.
+
+    Raises:
+        UsageError: the run has ended, or may be running; or there is no such question or call.
+        LiveCallRefused: an irreversible call was in flight, and nothing is assumed of it.
+        Divergence: the code did something else than the log; nothing was appended.
+    """
+    if on_event_loop():
+        raise UsageError("resume() cannot run inside an event loop; use `await ar.aresume(…)`")
+    course = resume_course(run, agent, answers, assume, take_over, store, ignore)
+    with attached(course) as outcome:
+        outcome.append(execute(agent))
+    return _ended(course, outcome)
+
+
+async def aresume(
+    run: RunRef,
+    agent: App,
+    *,
+    answers: Mapping[str, Any] | None = None,
+    assume: Mapping[str, Any] | None = None,
+    take_over: bool = False,
+    store: EventStore | str | None = None,
+    ignore: Iterable[str] = (),
+) -> AgentResult:
+    """`resume` for code in an event loop."""
+    course = resume_course(run, agent, answers, assume, take_over, store, ignore)
+    with attached(course) as outcome:
+        outcome.append(await aexecute(agent))
+    return _ended(course, outcome)
+
+
+def resume_course(
+    run: RunRef,
+    agent: App,
+    answers: Mapping[str, Any] | None,
+    assume: Mapping[str, Any] | None,
+    take_over: bool,
+    store: EventStore | str | None,
+    ignore: Iterable[str],
+) -> Resume:
+    """The course of a resumed run, with everything checked that can be before code is executed."""
+    found, info = resolve(run, store)
+    refuse_unless_gone(info, take_over)
+    waiting = in_flight(found, info)
+    names = [call.call for call in waiting]
+    for call in assume or {}:
+        if call not in names:
+            raise UsageError(f"{info.id} has no call {call} in flight; in flight: {', '.join(names) or 'none'}")
+    open_questions = state_at(info, -1, found).open_interrupts
+    for question in answers or {}:
+        if question not in open_questions:
+            asked = ", ".join(open_questions) or "none"
+            raise UsageError(f"{info.id} has no open question {question}; open: {asked}")
+    refused = [
+        call
+        for call in waiting
+        if call.kind == "tool" and call.called.data.safety not in AGAIN and call.call not in (assume or {})
+    ]
+    if refused:
+        raise unsettled(info, refused)
+    name = None if isinstance(agent, Agent) else info.agent
+    return Resume(found, info, answers=answers, assume=assume, name=name, ignore=IgnoreRules(ignore))
+
+
+def _ended(course: Course, outcome: list[Any]) -> AgentResult:
+    """The result of the run that went on; raises what stopped it."""
+    if course.stopped is not None:
+        raise course.stopped
+    begun = course.begun
+    if begun is None:
+        raise UsageError(f"the code came to its end without a run of {course.info.agent!r}; nothing was recorded")
+    if isinstance(course, Rerun) and (unused := course.unused_edits()):
+        name = begun.recorder.info.id if begun.recorder is not None else "the new run"
+        raise UsageError(
+            f"{name} ended without asking for {', '.join(unused)}, so what was given for it had no effect; look at "
+            f"what step {course.step} calls now"
+        )
+    for one in outcome:
+        if isinstance(one, AgentResult):
+            return one
+    recorder = begun.recorder
+    result = getattr(recorder.context, "result", None) if recorder is not None else None
+    if not isinstance(result, AgentResult):
+        raise UsageError("the code came to its end before its run did")
+    return result
+
+
+__all__ = ["NOT_DONE", "Prefix", "arerun", "aresume", "rerun", "resume"]

@@ -1,0 +1,160 @@
+"""Resume: a run that was interrupted, or whose process is gone, goes on in place.
+
+The code is executed against the whole log, without appending anything, until it does something that the log does not
+have. From there on it goes on live, and appends to the same run. What was in flight when the run ended is made again if
+that does no harm; whether an irreversible call was done, only a person can say (`assume`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from ..recorder.attaching import Answer
+from ..recorder.calls import Call
+from ..recorder.environment import code_version, process_identity
+from ..recorder.errors import LiveCallRefused, UsageError
+from ..recorder.events import Data, Event, ModelReturnedData, RunResumedData, ToolReturnedData
+from ..recorder.store import EventStore, RunInfo
+from .course import Course
+from .given import GivenAnswer
+from .recorded_run import RecordedRun
+from .script import RecordedCall
+
+AGAIN: Final = ("pure", "idempotent")
+"""Tools that are called again when they were in flight; model calls are, too."""
+
+NOT_DONE: Final = object()
+"""Assumed of a call that was in flight: it did nothing, and is to be made again."""
+
+
+class Resume(Course):
+    """The whole log, then live, in the same run.
+
+    Args:
+        store, info: the run.
+        answers: interrupt id → response.
+        assume: id of a call that was in flight → what it gave, or `NOT_DONE`.
+        options: of the course.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        info: RunInfo,
+        *,
+        answers: Mapping[str, Any] | None = None,
+        assume: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(store, info, **options)
+        self._answers = dict(answers or {})
+        self._assume = dict(assume or {})
+        self._resumed: set[str] = set()
+        self.unfinished = {info.uid}
+
+    def events_of(self, info: RunInfo) -> Iterable[Event]:
+        """All of them; of the run that is resumed, without the words of its interruption at the end."""
+        events = list(super().events_of(info))
+        if info.uid in self.unfinished:
+            while events and events[-1].kind in ("run.suspended", "round.finished") and _interrupts(events[-1]):
+                events.pop()
+        return events
+
+    def goes_live_beyond(self, run: RecordedRun) -> bool:
+        """Whatever the log does not have is done live."""
+        return run.script.finished is None
+
+    def go_live(self, run: RecordedRun) -> None:
+        """Append `run.resumed` and what comes, to the same run."""
+        if run.log.live:
+            return
+        recorder = run.recorder
+        assert recorder is not None  # it is attached
+        run.log.go_live(run.info, self.store.run(run.info.uid).head_seq)
+        recorder.count_from(
+            max((_number(name) for name in run.script.calls if _round(name) == run.log.round), default=0)
+        )
+        resumed = RunResumedData(
+            process=process_identity(), code=code_version("."), answers=self._answers if run.parent is None else {}
+        )
+        run.log.post("run.resumed", resumed)
+
+    def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
+        """It is made, as it would have been."""
+        self.coverage.live += 1
+        return data, None
+
+    def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
+        """What was assumed of a call that was in flight; None to make it again."""
+        if recorded.call in self._assume:
+            value = self._assume[recorded.call]
+            if value is NOT_DONE:
+                return None
+            self.go_live(run)
+            marked: dict[str, Any] = {"assumed": True}
+            returned: Data = (
+                ModelReturnedData(call=recorded.call, response=value, **marked)
+                if recorded.kind == "model"
+                else ToolReturnedData(call=recorded.call, result=value, **marked)
+            )
+            run.log.post(f"{recorded.kind}.returned", returned, round=recorded.called.round, scope=call.scope)
+            return GivenAnswer(recorded.call, value)
+        if recorded.kind == "tool" and recorded.called.data.safety not in AGAIN:
+            self.stop(unsettled(self.info, [recorded]))
+        return None
+
+    def response_to(self, run: RecordedRun, interrupt: str) -> tuple[Any] | None:
+        """The response that was given with `answers`."""
+        return (self._answers[interrupt],) if interrupt in self._answers else None
+
+
+def unsettled(info: RunInfo, calls: Collection[RecordedCall]) -> LiveCallRefused:
+    """Some calls were in flight, and nobody but a person knows whether they were done."""
+    named = ", ".join(f"{call.call} ({call.name})" for call in calls)
+    first = next(iter(calls))
+    return LiveCallRefused(
+        f"{info.id} ended while {named} was in flight, and doing it twice may do harm. Look whether it was done, then "
+        f"say so: --assume {first.call}=JSON for what it gave, or --assume {first.call}=not-done to do it now.",
+        name=first.name,
+        call=first.call,
+    )
+
+
+def in_flight(store: EventStore, info: RunInfo) -> list[RecordedCall]:
+    """The calls of a run that had not ended when its log did, those in other calls left aside."""
+    from .script import Script
+
+    script = Script(store.events(info, conversations=False))
+    return [call for call in script.calls.values() if call.ended is None and call.called.within is None]
+
+
+def refuse_unless_gone(info: RunInfo, take_over: bool) -> None:
+    """Refuse to resume a run that has ended, or that another process may still record.
+
+    Raises:
+        UsageError: it is completed, failed or cancelled; or it may be running, and `take_over` is not set.
+    """
+    if info.status in ("completed", "failed", "cancelled"):
+        raise UsageError(
+            f"{info.id} is {info.status}: there is nothing to resume. `agentreplay rerun {info.id} --step N` starts a "
+            "new run from one of its steps."
+        )
+    if info.status == "running" and not take_over:
+        raise UsageError(
+            f"{info.id} may still be running: its process is not known to be gone. If you know that it is, resume it "
+            "with --take-over (take_over=True)."
+        )
+
+
+def _interrupts(event: Event) -> bool:
+    return event.kind == "run.suspended" or event.data.outcome == "interrupted"
+
+
+def _round(call: str) -> int:
+    return int(call.split(".", 1)[0]) if call.split(".", 1)[0].isdigit() else 0
+
+
+def _number(call: str) -> int:
+    last = call.rsplit(".", 1)[-1]
+    return int(last) if last.isdigit() else 0

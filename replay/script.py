@@ -1,0 +1,252 @@
+"""A recording as a script: what code that runs again is expected to ask, and what it is answered.
+
+The log is read once and laid out by where code meets it again. A *strand* is one task within one call: in it things
+happen one after the other, in every execution of the same code. Calls are found by what they ask, so that independent
+calls may come in another order; all else that a strand does is met in its order.
+
+What other processes added to the run (`writer.joined`) was not done by this code and is no part of the script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from ..recorder.events import Event
+
+CALLED: Final = ("model.called", "tool.called")
+ENDED: Final = (
+    *("model.returned", "model.failed", "tool.returned", "tool.failed", "call.cancelled"),
+    *("timer.fired", "subrun.started", "subrun.finished"),
+)
+"""Kinds of events that wake code which waits, in the order of the log."""
+
+
+class Strand(NamedTuple):
+    """One task within one call, in one round."""
+
+    round: int
+    within: str | None
+    task: str
+
+
+@dataclass(slots=True, eq=False)
+class RecordedCall:
+    """A call in the recording.
+
+    Attributes:
+        call: its id.
+        kind: "model" or "tool".
+        arguments: in stored form, redacted; a conversation as the tag that stands for it.
+        key: the same as bytes, in which the order of keys says nothing.
+        called: the event.
+        ended: how it ended, or None: it was in flight when the recording ended.
+        asked: whether the code has asked for it again.
+    """
+
+    call: str
+    kind: str
+    name: str
+    arguments: Any
+    key: bytes
+    called: Event
+    ended: Event | None = None
+    asked: bool = False
+
+    @property
+    def strand(self) -> Strand:
+        """Where it was called."""
+        return Strand(self.called.round, self.called.within, self.called.task)
+
+    @property
+    def seq(self) -> int:
+        """Of its `*.called`."""
+        return self.called.seq
+
+
+@dataclass(slots=True, eq=False)
+class ScriptRound:
+    """What one round of the recording holds, in order.
+
+    Attributes:
+        calls: those that are in no other call.
+        decided, changed: the events of its decisions and payload changes.
+        finished: its last `round.finished`, or None: the recording ends in it.
+    """
+
+    started: Event | None = None
+    calls: list[RecordedCall] = field(default_factory=list)
+    decided: list[Event] = field(default_factory=list)
+    changed: list[Event] = field(default_factory=list)
+    finished: Event | None = None
+
+
+class Script:
+    """What code is expected to ask, from the events of a run.
+
+    Args:
+        events: of the run from its start, in order, in today's shape; conversations as their tags.
+
+    Attributes:
+        started: the event.
+        finished: `run.finished`, or None.
+        calls: by id.
+        rounds: by number.
+        reads: the `value.read` of a strand and source, in order, as far as they were not met again.
+        children: the `subrun.started` of a strand, likewise.
+        questions: the `interrupt.raised` of a round and name, likewise.
+        responses: interrupt id → response, of what was answered.
+        wakes: the events that woke code, in order.
+        last: the last event.
+        met: how many events of a kind a strand has met again.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.started: Event | None = None
+        self.finished: Event | None = None
+        self.last: Event | None = None
+        self.calls: dict[str, RecordedCall] = {}
+        self.rounds: dict[int, ScriptRound] = {}
+        self.reads: dict[tuple[Strand, str], deque[Event]] = {}
+        self.children: dict[Strand, deque[Event]] = {}
+        self.questions: dict[tuple[int, str], deque[Event]] = {}
+        self.responses: dict[str, Any] = {}
+        self.wakes: list[Event] = []
+        self.subruns: dict[str, Event] = {}
+        self._by_key: dict[tuple[int, str | None, str, str, bytes], list[RecordedCall]] = {}
+        self._counts: Counter[tuple[Strand, str]] = Counter()
+        self._met: Counter[tuple[Strand, str]] = Counter()
+        self._writers: tuple[str, ...] = ()
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        if event.kind == "writer.joined":
+            self._writers = (*self._writers, event.data.writer)
+        self.last = event
+        if self._writers and event.task.split(".", 1)[0] in self._writers:
+            return
+        strand = Strand(event.round, event.within, event.task)
+        self._counts[strand, event.kind] += 1
+        handler = _HANDLERS.get(event.kind)
+        if handler is not None:
+            handler(self, event, strand)
+        if event.kind in ENDED:
+            self.wakes.append(event)
+
+    def round(self, number: int) -> ScriptRound:
+        """A round of the recording; an empty one if it has none of that number."""
+        found = self.rounds.get(number)
+        if found is None:
+            found = self.rounds[number] = ScriptRound()
+        return found
+
+    # -- reading the log -------------------------------------------------------------------------------
+
+    def _run_started(self, event: Event, strand: Strand) -> None:
+        self.started = event
+
+    def _run_finished(self, event: Event, strand: Strand) -> None:
+        self.finished = event
+
+    def _run_resumed(self, event: Event, strand: Strand) -> None:
+        self.finished = None
+        self.responses.update(event.data.answers)
+
+    def _round_started(self, event: Event, strand: Strand) -> None:
+        self.round(event.round).started = event
+
+    def _round_finished(self, event: Event, strand: Strand) -> None:
+        self.round(event.round).finished = event
+
+    def _called(self, event: Event, strand: Strand) -> None:
+        data = event.data
+        known = self.calls.get(data.call)
+        if known is not None:  # another attempt, by the process that resumed the run
+            known.ended = None
+            return
+        kind = event.kind.partition(".")[0]
+        arguments = data.arguments if kind == "tool" else data.request
+        call = RecordedCall(data.call, kind, data.name, arguments, key_of(arguments), event)
+        self.calls[data.call] = call
+        self._by_key.setdefault((event.round, event.within, kind, data.name, call.key), []).append(call)
+        if event.within is None:
+            self.round(event.round).calls.append(call)
+
+    def _ended(self, event: Event, strand: Strand) -> None:
+        call = self.calls.get(event.data.call)
+        if call is not None:
+            call.ended = event
+
+    def _value_read(self, event: Event, strand: Strand) -> None:
+        self.reads.setdefault((strand, event.data.source), deque()).append(event)
+
+    def _decided(self, event: Event, strand: Strand) -> None:
+        self.round(event.round).decided.append(event)
+
+    def _changed(self, event: Event, strand: Strand) -> None:
+        self.round(event.round).changed.append(event)
+
+    def _asked(self, event: Event, strand: Strand) -> None:
+        self.questions.setdefault((event.round, event.data.name), deque()).append(event)
+
+    def _answered(self, event: Event, strand: Strand) -> None:
+        self.responses[event.data.interrupt] = event.data.response
+
+    def _subrun_started(self, event: Event, strand: Strand) -> None:
+        self.children.setdefault(strand, deque()).append(event)
+
+    def _subrun_finished(self, event: Event, strand: Strand) -> None:
+        self.subruns[event.data.run] = event
+
+    # -- meeting it again ------------------------------------------------------------------------------
+
+    def find(self, kind: str, name: str, key: bytes, strand: Strand) -> RecordedCall | None:
+        """The call that asks just this, in its round and within the same call; of equal ones that of the same task."""
+        found = [call for call in self._by_key.get((*strand[:2], kind, name, key), ()) if not call.asked]
+        same = [call for call in found if call.called.task == strand.task]
+        return same[0] if same else found[0] if found else None
+
+    def unasked(self, strand: Strand) -> list[RecordedCall]:
+        """The calls of a round, within the same call, that were not asked for yet, in order."""
+        calls = self.calls.values() if strand.within is not None else self.round(strand.round).calls
+        return [c for c in calls if not c.asked and (c.called.round, c.called.within) == strand[:2]]
+
+    def meets(self, strand: Strand, kind: str) -> bool:
+        """Note that a strand did one more thing of a kind; whether the recording has that, too."""
+        self._met[strand, kind] += 1
+        return self._met[strand, kind] <= self._counts[strand, kind]
+
+
+_Handler = Callable[[Script, Event, Strand], None]
+
+_HANDLERS: Final[dict[str, _Handler]] = {
+    "run.started": Script._run_started,
+    "run.finished": Script._run_finished,
+    "run.resumed": Script._run_resumed,
+    "round.started": Script._round_started,
+    "round.finished": Script._round_finished,
+    "model.called": Script._called,
+    "tool.called": Script._called,
+    "model.returned": Script._ended,
+    "model.failed": Script._ended,
+    "tool.returned": Script._ended,
+    "tool.failed": Script._ended,
+    "call.cancelled": Script._ended,
+    "value.read": Script._value_read,
+    "step.decided": Script._decided,
+    "payload.changed": Script._changed,
+    "interrupt.raised": Script._asked,
+    "interrupt.answered": Script._answered,
+    "subrun.started": Script._subrun_started,
+    "subrun.finished": Script._subrun_finished,
+}
+
+
+def key_of(stored: Any) -> bytes:
+    """A tree in stored form as bytes, in which the order of keys says nothing."""
+    return orjson.dumps(stored, option=orjson.OPT_SORT_KEYS)
