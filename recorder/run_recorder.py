@@ -229,7 +229,7 @@ class RunRecorder:
         return RoundStartedData()
 
     def finish_round(self, outcome: str) -> None:
-        """End the round that is under way, if one is; a round without a decision gets one that says so.
+        """End the round that is under way, if one is; a round that ends without a decision gets one that says so.
 
         Args:
             outcome: continue, complete, failed, cancelled or interrupted.
@@ -243,7 +243,7 @@ class RunRecorder:
         if (change := self.payload.changed_in_place()) is not None:
             warning = "an object in the payload was changed in place; use context.change to say why"
             self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[warning]))
-        if self.decided is None:
+        if self.decided is None and outcome != "interrupted":  # that round goes on when the run is resumed
             undecided = {"step": UNDECIDED}
             self._post("step.decided", lambda: self._decides(undecided, None))
         self._round_open = False

@@ -157,6 +157,12 @@ class Course(Waiting):
             )
         return self.coverage
 
+    def raise_stopped(self) -> NoReturn:
+        """Raise why the code was stopped, without the way there, which is ours."""
+        assert self._stopped is not None
+        self._stopped.__context__ = None
+        raise self._stopped.with_traceback(None) from self._stopped.__cause__
+
     @property
     def stopped(self) -> BaseException | None:
         """Why the code was stopped, if it was."""

@@ -166,7 +166,7 @@ def result_of(course: Course, outcome: list[Any]) -> ReplayResult:
     stopped, begun = course.stopped, course.begun
     gathered = isinstance(stopped, Divergence) and course.collects
     if stopped is not None and not gathered and not isinstance(stopped, RecordingEnds):
-        raise stopped
+        course.raise_stopped()
     if begun is None:
         raise UsageError(
             f"the code came to its end without a run of {course.info.agent!r}: nothing was compared. Give an agent, or "

@@ -196,7 +196,7 @@ def resume_course(
 def _ended(course: Course, outcome: list[Any]) -> AgentResult:
     """The result of the run that went on; raises what stopped it."""
     if course.stopped is not None:
-        raise course.stopped
+        course.raise_stopped()
     begun = course.begun
     if begun is None:
         raise UsageError(f"the code came to its end without a run of {course.info.agent!r}; nothing was recorded")
