@@ -161,16 +161,16 @@ class Difference:
         }
         return "\n".join([self.headline, *[f"  {label:9} {text}" for label, text in lines.items() if text]])
 
-    def shown(self, limit: int = LIMIT) -> tuple[str, str]:
+    def shown(self, limit: int | None = LIMIT) -> tuple[str, str]:
         """What was expected and what was found: each on a line of about `limit` characters, never looking the same."""
         expected, actual = self.expected, self.actual
         if expected is MISSING or actual is MISSING or self.kind in CALL_KINDS:
             return self._one(expected, limit), self._one(actual, limit)
-        if isinstance(expected, str) and isinstance(actual, str) and max(len(expected), len(actual)) > limit:
+        if isinstance(expected, str) and isinstance(actual, str) and _is_long(limit, expected, actual):
             return excerpts(expected, actual)
         return readable_pair(expected, actual, limit)
 
-    def _one(self, value: Any, limit: int) -> str:
+    def _one(self, value: Any, limit: int | None) -> str:
         if value is MISSING:
             return "nothing"
         return shown_call(value) if self.kind in CALL_KINDS and is_call(value) else readable(value, limit)
@@ -192,6 +192,10 @@ class Difference:
             "nearest": nearest and {"call": nearest.call, "kind": nearest.effect, "name": nearest.name},
             "changes": [to_json(change) for change in self.changes],
         }
+
+
+def _is_long(limit: int | None, *texts: str) -> bool:
+    return limit is not None and max(map(len, texts)) > limit
 
 
 # -- making differences --------------------------------------------------------------------------------

@@ -164,8 +164,9 @@ def rule_for(kind: str, name: str | None, keys: Keys) -> str:
         return f"{kind}:{path}" if keys else kind
     if not keys and _PLAIN_NAME.fullmatch(name):
         return f"{kind}:{name}"
-    # A name in which a path seems to begin cannot be written in a rule.
-    return f"{kind}:{'*' if not name or name.startswith('$') or ':$' in name else name}:{path}"
+    # Not every name can be written in a rule: a path may seem to begin in it, or it may hide or do something.
+    written = name if name and name.isprintable() and not name.startswith("$") and ":$" not in name else "*"
+    return f"{kind}:{written}:{path}"
 
 
 def rules_for(kind: str, name: str | None, changes: Iterable[Change]) -> tuple[str, ...]:

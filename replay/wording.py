@@ -36,7 +36,7 @@ def changes_in_words(changes: Sequence[Change]) -> list[str]:
 
 
 def _in_words(change: Change) -> str:
-    place = change.display[:LIMIT]
+    place = change.display[:LIMIT] if change.keys else "the whole"
     if change.kind == "move":
         return f"{place} was {(change.from_display or '')[:LIMIT]}"
     if change.kind == "add":
