@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ async def anote(text: str) -> str:
     return text
 
 
-def in_processes(calls: Sequence[Callable[[], None]]) -> list[multiprocessing.process.BaseProcess]:
+def in_processes(calls: Sequence[Callable[[], None]]) -> Sequence[BaseProcess]:
     """Start processes that have nothing of this one."""
     context = multiprocessing.get_context("spawn")
     children = [context.Process(target=call) for call in calls]
@@ -75,7 +76,7 @@ def in_processes(calls: Sequence[Callable[[], None]]) -> list[multiprocessing.pr
     return children
 
 
-def all_well(children: Sequence[multiprocessing.process.BaseProcess]) -> bool:
+def all_well(children: Sequence[BaseProcess]) -> bool:
     """Wait for processes; whether all of them ended well."""
     for child in children:
         child.join()
