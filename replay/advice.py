@@ -23,13 +23,14 @@ _MEANINGS: Final = {
     "missing call": "leave this call out",
     "extra call": "make this call",
 }
-_COMPARED: Final = {
+COMPARED: Final = {
     "another value read": "read",
     "another decision": "decision",
     "another payload": "payload",
     "another outcome": "outcome",
     "another error": "error",
 }
+"""What an ignore rule calls the values that differ, by the kind of difference."""
 
 
 def hint_for(
@@ -58,7 +59,7 @@ def hint_for(
         return _rule(call.kind, call.name, changes) + _MEANT.format(_MEANINGS[kind])
     if kind in _MEANINGS:
         return _MEANT.format(_MEANINGS[kind])
-    compared = _COMPARED.get(kind)
+    compared = COMPARED.get(kind)
     whole = any(not change.keys for change in changes)
     # A rule for a whole decision or payload would leave nothing to compare.
     rule = _rule(compared, name, changes) if compared == "read" or not whole else ""

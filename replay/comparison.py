@@ -13,7 +13,7 @@ from ..recorder.events import Event
 from ..recorder.reads import call_site
 from ..recorder.values import encode
 from .changes import MISSING
-from .divergence import Difference, Kind, call_difference, classify_call, missing_call, value_difference
+from .divergence import Difference, Kind, call_difference, missing_call, value_difference
 from .script import RecordedCall, Strand, key_of
 
 if TYPE_CHECKING:
@@ -181,12 +181,22 @@ class Comparison:
             self._course.recording_ends(self._run)
         of_the_task = [candidate for candidate in unasked if candidate.called.task == strand.task]
         others = [candidate for candidate in unasked if candidate.called.task != strand.task]
-        asked: tuple[Any, ...] = (kind, name, arguments, of_the_task, others)
-        described, candidate = classify_call(*asked)
-        self._tell(call_difference(*asked, step=strand.round, site=call_site(), run=self._run.info.id))
-        if candidate is None or described == "extra call":
+        difference = call_difference(
+            kind,
+            name,
+            arguments,
+            of_the_task,
+            others,
+            step=strand.round,
+            site=call_site(),
+            run=self._run.info.id,
+            ignore=self._course.ignore,
+        )
+        self._tell(difference)
+        if difference.call is None:
             self._course.cannot_answer(self._run, name)
-        return candidate
+            return None
+        return self._script.calls[difference.call]
 
     def _same_but_for_rules(
         self, kind: str, name: str, arguments: Any, unasked: list[RecordedCall]
@@ -248,8 +258,12 @@ class Comparison:
         name: str | None = None,
         site: str | None = None,
     ) -> None:
-        seq, run = None if event is None else event.seq, self._run.info.id
-        self._tell(value_difference(kind, expected, actual, step=strand.round, seq=seq, name=name, site=site, run=run))
+        seq, run, ignore = None if event is None else event.seq, self._run.info.id, self._course.ignore
+        self._tell(
+            value_difference(
+                kind, expected, actual, step=strand.round, seq=seq, name=name, site=site, run=run, ignore=ignore
+            )
+        )
 
     def _tell(self, difference: Difference) -> None:
         self._course.parts(difference)

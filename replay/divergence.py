@@ -19,10 +19,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from .advice import hint_for
+from .advice import COMPARED, hint_for
 from .changes import MISSING, Change, Changes, to_json
 from .diff import diff_values
 from .equality import same, stored_tree
+from .ignoring import IgnoreRules
 from .nearest import Call, RecordedCall, closest
 from .paths import Keys, join
 from .readable import readable, readable_pair, visible
@@ -249,12 +250,18 @@ def call_difference(
     step: int,
     site: str | None = None,
     run: str = "RUN",
+    ignore: IgnoreRules | None = None,
 ) -> Difference:
     """Describe a call that the recording does not hold. Arguments as for `classify_call` and `Difference`.
 
     Args:
         run: as the run is called where it is typed.
+        ignore: rules of what does not count; it is left out of the calls before they are compared.
     """
+    if ignore:
+        arguments = ignore.strip(kind, name, arguments)
+        strand = [_Stripped(call, ignore) for call in strand]
+        others = [_Stripped(call, ignore) for call in others]
     parted, found = classify_call(kind, name, arguments, strand, others)
     meant = None if parted == "extra call" else found
     nearest = None if found is None else _nearest(found, arguments)
@@ -317,6 +324,7 @@ def value_difference(
     name: str | None = None,
     site: str | None = None,
     run: str = "RUN",
+    ignore: IgnoreRules | None = None,
 ) -> Difference:
     """Describe a value, decision, payload, outcome or error that is another one than was recorded.
 
@@ -324,10 +332,13 @@ def value_difference(
         kind: which of these.
         expected: the recorded tree, or `MISSING`.
         actual: that of the code that ran again, or `MISSING`.
-        run: as the run is called where it is typed. The others as for `Difference`.
+        run: as the run is called where it is typed.
+        ignore: rules of what does not count; it is left out of both trees. The others as for `Difference`.
     """
     changes, path = Changes(), ""
     if expected is not MISSING and actual is not MISSING:
+        if ignore:
+            expected, actual = [ignore.strip(COMPARED.get(kind, kind), name, tree) for tree in (expected, actual)]
         changes = diff_values(expected, actual)
         path, expected, actual = _first(changes, expected, actual)
     hint = hint_for(kind, run, step, None, changes, name=name)
@@ -348,6 +359,21 @@ def _at(tree: Any, keys: Keys) -> Any:
     for key in keys:
         tree = tree[key]
     return tree
+
+
+class _Stripped:
+    """A recorded call without what does not count."""
+
+    __slots__ = ("_ignore", "_whole", "call", "kind", "name", "seq")
+
+    def __init__(self, call: RecordedCall, ignore: IgnoreRules) -> None:
+        self.call, self.seq, self.kind, self.name = call.call, call.seq, call.kind, call.name
+        self._whole, self._ignore = call, ignore
+
+    @property
+    def arguments(self) -> Any:
+        """What is left of them; only of few calls somebody asks."""
+        return self._ignore.strip(self.kind, self.name, self._whole.arguments)
 
 
 def _nearest(call: RecordedCall, arguments: Any) -> Nearest:

@@ -26,6 +26,7 @@ from agentreplay.replay.divergence import (
     nearest_of,
     value_difference,
 )
+from agentreplay.replay.ignoring import IgnoreRules
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -306,6 +307,21 @@ def test_a_hint_names_at_most_three_rules() -> None:
         "If this is different each time: --ignore 'tool:search:$.a' --ignore 'tool:search:$.b' "
         "--ignore 'tool:search:$.c' and 2 more rules. "
     )
+
+
+def test_what_is_ignored_is_not_what_differs() -> None:
+    """Rules are applied to both sides before they are compared, in calls and in results."""
+    rules = IgnoreRules(["$..request_id", "decision:$.confidence"])
+    asked = {"q": "refund", "options": {"limit": 10, "request_id": "r-2"}}
+    difference = call_difference("tool", "search", asked, [SEARCH, LATER], step=7, ignore=rules)
+    assert [change.path for change in difference.changes] == ["/options/limit"]
+    assert difference.hint.startswith("If this is different each time: --ignore 'tool:search:$.options.limit'. ")
+    found = {"confidence": 0.5, "step": "Chat"}, {"confidence": 0.75, "step": "Retry"}
+    decided = value_difference("another decision", *found, step=7, ignore=rules)
+    assert (decided.path, decided.expected, decided.actual) == ("/step", "Chat", "Retry")
+    later = {"q": "parcel", "options": {"limit": 5, "request_id": "r-3"}}
+    renamed = call_difference("tool", "find", later, [LATER], step=7, ignore=rules)
+    assert renamed.kind == "another call"
 
 
 def test_a_long_text_is_shown_where_it_differs() -> None:
