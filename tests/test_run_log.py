@@ -174,9 +174,9 @@ def test_a_run_goes_on_behind_what_others_have_added(store: EventStore, on_a_loo
     def use(run: Any) -> None:
         with run.round() as r:
             for n in range(5):
-                add(store, "x.other", round=1, n=n)
+                add(store, "x.other", n=n)
                 r.change(update={"n": n})
-                add(store, "tool.called", round=1, call=f"other.{n}", name="look", arguments={})
+                add(store, "tool.called", call=f"other.{n}", name="look", arguments={})
 
     async def main() -> None:
         async with ar.record("a", {"n": -1}, store=store) as run:
