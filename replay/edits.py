@@ -12,7 +12,7 @@ from typing import Any
 
 from ..recorder.errors import UsageError
 from ..recorder.payload import apply_change
-from .paths import keys_of
+from .paths import keys_of, to_pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,41 @@ class Edits:
     def touch_the_payload(self) -> bool:
         """Whether the payload is edited at all."""
         return bool(self.set or self.patch or self.secrets)
+
+
+def edits_of(
+    *,
+    set: Mapping[str, Any] | None = None,
+    patch: Sequence[Mapping[str, Any]] | None = None,
+    tool_results: Mapping[str, Any] | None = None,
+    model_responses: Mapping[str, Any] | None = None,
+    skip: Sequence[str] = (),
+    messages: Sequence[Any] = (),
+    params: Mapping[str, Any] | None = None,
+    input: Any = ...,
+    secrets: Mapping[str, Any] | None = None,
+) -> Edits:
+    """Edits as a caller gives them: places also in the form `order.items[0]`, and no input as `...`.
+
+    Raises:
+        UsageError: a place cannot be read, the patch is no list of operations, or `skip` is a text.
+    """
+    operations = [] if patch is None else patch
+    if not isinstance(operations, list | tuple) or not all(isinstance(one, Mapping) for one in operations):
+        raise UsageError('patch is a JSON Patch: a list of operations such as {"op": "remove", "path": "/draft"}')
+    if isinstance(skip, str):
+        raise UsageError(f"skip is a list of call ids, not one text; write [{skip!r}]")
+    return Edits(
+        set={to_pointer(place): value for place, value in (set or {}).items()},
+        patch=operations,
+        tool_results=tool_results or {},
+        model_responses=model_responses or {},
+        skip=skip,
+        messages=messages,
+        params=params or {},
+        input=None if input is ... else (input,),
+        secrets={to_pointer(place): value for place, value in (secrets or {}).items()},
+    )
 
 
 def placed(payload: Any, path: str, value: Any) -> dict[str, Any]:

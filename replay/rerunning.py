@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from ..recorder.agent_result import AgentResult
@@ -11,7 +11,7 @@ from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunRef
 from ..recorder.writer import on_event_loop
 from .course import Course
-from .edits import Edits
+from .edits import Edits, edits_of
 from .folded import FoldedRerun
 from .fork import Rerun
 from .ignoring import IgnoreRules
@@ -27,7 +27,15 @@ def rerun(
     agent: App,
     step: int,
     *,
-    edits: Edits | None = None,
+    set: Mapping[str, Any] | None = None,
+    patch: Sequence[Mapping[str, Any]] | None = None,
+    tool_results: Mapping[str, Any] | None = None,
+    model_responses: Mapping[str, Any] | None = None,
+    skip: Sequence[str] = (),
+    messages: Sequence[Any] = (),
+    params: Mapping[str, Any] | None = None,
+    input: Any = ...,
+    secrets: Mapping[str, Any] | None = None,
     allow: Collection[str] = (),
     reuse: bool = False,
     prefix: Prefix = "execute",
@@ -40,7 +48,14 @@ def rerun(
         run: see `replay`.
         agent: see `replay`.
         step: the first round that is run live, from 1; a negative one counts from the end.
-        edits: what is changed there.
+        set: place in the payload, as a JSON Pointer or as `order.items[0]`, → value; created or replaced.
+        patch: a JSON Patch (RFC 6902) for the payload, after `set`.
+        tool_results, model_responses: id of a call of that step, such as "7.2", → what it gives; it is not made.
+        skip: ids of calls of that step that are not made and give None.
+        messages: added to the conversation.
+        params: name → value; the others stay.
+        input: what `context.input` is from there on.
+        secrets: place in the payload → the secret that a token stands for there; it is not recorded.
         allow: names of tools that may be called though they are irreversible, or declare no safety.
         reuse: give live calls that ask just what a recorded one of the same round asked its answer.
         prefix: "execute" the rounds before against the log, or take their outcome from it: "fold".
@@ -58,6 +73,17 @@ def rerun(
     """
     if on_event_loop():
         raise UsageError("rerun() cannot run inside an event loop; use `await ar.arerun(…)`")
+    edits = edits_of(
+        set=set,
+        patch=patch,
+        tool_results=tool_results,
+        model_responses=model_responses,
+        skip=skip,
+        messages=messages,
+        params=params,
+        input=input,
+        secrets=secrets,
+    )
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
     with attached(course) as outcome:
         outcome.append(execute(agent))
@@ -69,7 +95,15 @@ async def arerun(
     agent: App,
     step: int,
     *,
-    edits: Edits | None = None,
+    set: Mapping[str, Any] | None = None,
+    patch: Sequence[Mapping[str, Any]] | None = None,
+    tool_results: Mapping[str, Any] | None = None,
+    model_responses: Mapping[str, Any] | None = None,
+    skip: Sequence[str] = (),
+    messages: Sequence[Any] = (),
+    params: Mapping[str, Any] | None = None,
+    input: Any = ...,
+    secrets: Mapping[str, Any] | None = None,
     allow: Collection[str] = (),
     reuse: bool = False,
     prefix: Prefix = "execute",
@@ -77,6 +111,17 @@ async def arerun(
     ignore: Iterable[str] = (),
 ) -> AgentResult:
     """`rerun` for code in an event loop."""
+    edits = edits_of(
+        set=set,
+        patch=patch,
+        tool_results=tool_results,
+        model_responses=model_responses,
+        skip=skip,
+        messages=messages,
+        params=params,
+        input=input,
+        secrets=secrets,
+    )
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent))
@@ -87,7 +132,7 @@ def rerun_course(
     run: RunRef,
     agent: App,
     step: int,
-    edits: Edits | None,
+    edits: Edits,
     allow: Collection[str],
     reuse: bool,
     prefix: Prefix,
@@ -101,7 +146,6 @@ def rerun_course(
     step = step_meant(found, info, step)
     if step < 1:
         raise UsageError(f"{info.id} is re-run from a step from 1 on; step 0 is its start")
-    edits = edits or Edits()
     if edits.touch_the_payload:
         edits.apply(state_at(info, step - 1, found).payload)
     name = None if isinstance(agent, Agent) else info.agent
