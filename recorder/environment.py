@@ -66,6 +66,16 @@ def code_name(code: CodeType | None) -> str | None:
     return f"{code.co_filename}:{code.co_qualname}"
 
 
+def place_of(entry_point: str | None) -> dict[str, str] | None:
+    """Where on this machine the code of an entry point is: {file, name, host}; None if it is in no file."""
+    file, _, name = (entry_point or "").rpartition(":")
+    with suppress(OSError):  # the working folder may be gone
+        path = os.path.abspath(file)
+        if file and os.path.isfile(path):
+            return {"file": path, "name": name, "host": socket.gethostname()}
+    return None
+
+
 def folder_of(code: CodeType | None) -> str:
     """The folder of some code's file; the working folder where there is none, as in a notebook."""
     with suppress(OSError):  # the working folder may be gone

@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
@@ -36,8 +36,8 @@ class MemoryStore(EventStore):
     def _redaction_key(self) -> bytes:
         return self._key
 
-    def _insert_run(self, run: RunInfo) -> int:
-        return self._add([Addition(run, ())])[0]
+    def _insert_run(self, run: RunInfo, note: Mapping[str, Any] | None = None) -> int:
+        return self._add([Addition(run, (), note=note)])[0]
 
     def _add(self, additions: Sequence[Addition]) -> list[int]:
         read = [(addition.info, [*addition.rows], addition) for addition in additions]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from .attaching import Attachment
-from .environment import process_identity, python_versions
+from .environment import place_of, process_identity, python_versions
 from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
 from .events import (
     CallKind,
@@ -130,7 +130,9 @@ class RunRecorder:
         try:
             self.store = resolve_store(store)
             self.payload = LivePayload(payload, self.store.redactor)
-            self.info = self.store.create_run(self.agent, parent=parent["run"] if parent else None)
+            place = place_of(entry_point)
+            note = None if place is None else {"code": place}
+            self.info = self.store.create_run(self.agent, parent=parent["run"] if parent else None, note=note)
         except StoreError as error:
             if on_store_error == "raise":
                 raise

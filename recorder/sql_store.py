@@ -272,8 +272,8 @@ class SqlStore(EventStore):
             raise CorruptLog(f"the store {self.name} has lost its redaction key")
         return found[0].value
 
-    def _insert_run(self, info: RunInfo) -> int:
-        return self._add([Addition(info, ())])[0]
+    def _insert_run(self, info: RunInfo, note: Mapping[str, Any] | None = None) -> int:
+        return self._add([Addition(info, (), note=note)])[0]
 
     def _add(self, additions: Sequence[Addition]) -> list[int]:
         def add(execute: Execute) -> list[int]:

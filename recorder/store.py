@@ -212,8 +212,16 @@ class EventStore(ABC):
         parent: str | None = None,
         fork_of: str | None = None,
         fork_seq: int | None = None,
+        note: Mapping[str, Any] | None = None,
     ) -> RunInfo:
         """Make room for a new run and give it the next number; it has no events yet.
+
+        Args:
+            agent: its name.
+            uid: the run's; a new one unless given.
+            parent: the uid of the run that starts it.
+            fork_of, fork_seq: the run it continues, and the last event that they share.
+            note: what the store is to know of it beside its events; see `note`.
 
         Raises:
             StoreError: the store cannot be written, or has a run of that uid.
@@ -235,7 +243,7 @@ class EventStore(ABC):
             head_seq=head.seq,
             head_hash=head.hash,
         )
-        run = replace(run, number=self._insert_run(run))
+        run = replace(run, number=self._insert_run(run, note))
         self._heads[run.number] = head
         return run
 
@@ -431,9 +439,10 @@ class EventStore(ABC):
         return self.read_contents([address])[address]
 
     def note(self, uid: str) -> dict[str, Any]:
-        """What the store knows of a run beside its events, because it came from a cassette; mostly nothing.
+        """What the store knows of a run beside its events. None of it is exported.
 
-        `prefix`: true if only the events are here that a fork shares. `lost`: {seq, hash} of the last event that the
+        `code`: {file, name, host} of the code that recorded the run into this store. No file that is imported can say
+        that. Of a run that came from a cassette: `prefix`: true if only the events are here that a fork shares. `lost`: {seq, hash} of the last event that the
         run had, if it was salvaged from a file that had lost its end. `header` and `run`: fields of the cassette's
         header that are not of this version.
         """
@@ -487,8 +496,8 @@ class EventStore(ABC):
         """The 32 random bytes that this store was made with."""
 
     @abstractmethod
-    def _insert_run(self, run: RunInfo) -> int:
-        """Keep a new run; return its number, the next one."""
+    def _insert_run(self, run: RunInfo, note: Mapping[str, Any] | None = None) -> int:
+        """Keep a new run, and its note; return its number, the next one."""
 
     @abstractmethod
     def _add(self, additions: Sequence[Addition]) -> list[int]:

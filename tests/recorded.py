@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentreplay.recorder.errors import StoreError
@@ -67,9 +67,9 @@ class SpyStore(MemoryStore):
                 raise StoreError("the disk is full")
         return super().append_rows(info, expected_seq, rows, summary)
 
-    def _insert_run(self, run: RunInfo) -> int:
+    def _insert_run(self, run: RunInfo, note: Mapping[str, Any] | None = None) -> int:
         self.written.setdefault("create_run", set()).add(threading.current_thread().name)
-        return super()._insert_run(run)
+        return super()._insert_run(run, note)
 
 
 class Hostile:

@@ -135,7 +135,7 @@ def test_a_run_that_cannot_be_made(form: str) -> None:
     """Where not even the run can be made, raising stops the agent before it begins, and warning lets it run."""
 
     class Full(MemoryStore):
-        def _insert_run(self, run: RunInfo) -> int:
+        def _insert_run(self, run: RunInfo, note: Any = None) -> int:
             raise ar.StoreError("no room")
 
     agent = Agent()

@@ -221,9 +221,9 @@ async def test_a_run_cancelled_while_it_begins_is_recorded_as_cancelled(store: E
     slow = threading.Event()
 
     class Slow(MemoryStore):
-        def _insert_run(self, run: Any) -> int:
+        def _insert_run(self, run: Any, note: Any = None) -> int:
             slow.wait(5)
-            return super()._insert_run(run)
+            return super()._insert_run(run, note)
 
     beginning = Slow()
     for begin in (lambda: stepping(lambda i, context: ar.Complete(1)).arun(store=beginning), lambda: block(beginning)):
