@@ -118,6 +118,8 @@ class RunRecorder:
         self._round_started = 0.0
         self._calls = 0
         self._answered = (-1, "")
+        place = place_of(entry_point)
+        self.note = None if place is None else {"code": place}  # for the store; see `EventStore.note`
         self.attachment = attachment
         self.context: Any = None
         if attachment is not None:
@@ -130,9 +132,7 @@ class RunRecorder:
         try:
             self.store = resolve_store(store)
             self.payload = LivePayload(payload, self.store.redactor)
-            place = place_of(entry_point)
-            note = None if place is None else {"code": place}
-            self.info = self.store.create_run(self.agent, parent=parent["run"] if parent else None, note=note)
+            self.info = self.store.create_run(self.agent, parent=parent["run"] if parent else None, note=self.note)
         except StoreError as error:
             if on_store_error == "raise":
                 raise

@@ -109,7 +109,11 @@ class Rerun(Course):
         parent = self.info
         (last,) = self.store.rows(parent, self._last_shared - 1, self._last_shared)
         self.fork = fork = self.store.create_run(
-            parent.agent, parent=parent.parent, fork_of=parent.uid, fork_seq=self._last_shared
+            parent.agent,
+            parent=parent.parent,
+            fork_of=parent.uid,
+            fork_seq=self._last_shared,
+            note=recorder.note,
         )
         recorder.info = fork
         run.info = fork
