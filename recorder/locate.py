@@ -11,8 +11,8 @@ import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
+from .databases import SQLITE, file_identity, path_of
 from .errors import StoreError, UsageError
 from .memory_store import MemoryStore
 from .store import EventStore
@@ -24,8 +24,6 @@ FOLDER: Final = ".agentreplay"
 FILE: Final = "store.db"
 VARIABLE: Final = "AGENTREPLAY_STORE"
 MEMORY: Final = "memory:"
-
-_SQLITE: Final = "sqlite:///"
 
 _opened: dict[str, tuple[EventStore, tuple[int, int] | None]] = {}
 """The open stores by URL, each with what tells its file from another one that is put in its place."""
@@ -63,7 +61,7 @@ def find_store(url: str | os.PathLike[str] | None = None) -> str:
 
 
 def _as_url(named: str, here: Path) -> str:
-    path = _path_of(named)
+    path = path_of(named)
     if path is None:
         if named == MEMORY or "://" in named:
             return named
@@ -73,13 +71,7 @@ def _as_url(named: str, here: Path) -> str:
 
 
 def _sqlite(path: Path) -> str:
-    return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
-
-
-def _path_of(url: str) -> Path | None:
-    """The file of a SQLite URL; None for what has no file, or says more than the file."""
-    text = url.removeprefix(_SQLITE)
-    return None if text == url or text in ("", MEMORY, ":memory:") or "?" in text else Path(unquote(text))
+    return SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def resolve_store(store: EventStore | str | os.PathLike[str] | None) -> EventStore:
@@ -108,10 +100,10 @@ def open_store(
     found = find_store(url)
     if found == MEMORY:
         return MemoryStore(redaction)
-    path = _path_of(found)
+    path = path_of(found)
     with _lock:
         store, file = _opened.get(found, (None, None))
-        if store is not None and not getattr(store, "closed", False) and file == _identity(path):
+        if store is not None and not getattr(store, "closed", False) and file == file_identity(path):
             if redaction is not None and redaction != store.rules:
                 raise UsageError(
                     f"the store {store.name} is open in this process with other redaction rules; "
@@ -123,17 +115,8 @@ def open_store(
         from .sql_store import SqlStore  # SQLAlchemy takes a while to import; a store in memory does without
 
         store = SqlStore(found, redaction, create=create)
-        _opened[found] = store, _identity(path)
+        _opened[found] = store, file_identity(path)
         return store
-
-
-def _identity(path: Path | None) -> tuple[int, int] | None:
-    """What tells one file from another of the same name; None if there is none."""
-    try:
-        status = os.stat(path) if path is not None else None
-    except OSError:
-        return None
-    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _prepare_folder(path: Path, create: bool) -> None:

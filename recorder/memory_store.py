@@ -28,6 +28,7 @@ class MemoryStore(EventStore):
         self._contents: dict[str, bytes] = {}
         self._notes: dict[str, bytes] = {}
         self._snapshots: dict[int, dict[int, Snapshot]] = {}
+        self._heartbeats: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -113,6 +114,12 @@ class MemoryStore(EventStore):
     def _write_snapshot(self, number: int, snapshot: Snapshot) -> None:
         with self._lock:
             self._snapshots.setdefault(number, {}).setdefault(snapshot.step, snapshot)
+
+    def _write_heartbeats(self, numbers: Sequence[int], time: int) -> None:
+        self._heartbeats.update(dict.fromkeys(numbers, time))
+
+    def _read_heartbeat(self, number: int) -> int | None:
+        return self._heartbeats.get(number)
 
     def _list_runs(self) -> list[RunInfo]:
         return list(self._infos)

@@ -7,6 +7,7 @@ A migration that was released is never edited: the next change of the tables is 
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import time
 from collections.abc import Callable
@@ -34,6 +35,9 @@ metadata = MetaData()
 ROWID = BigInteger().with_variant(Integer, "sqlite")  # SQLite makes only INTEGER PRIMARY KEY the row's own id
 NUMBER = Integer().with_variant(BigInteger, "postgresql")  # SQLite's is as large as need be
 UID = String(36).with_variant(Text(collation="C"), "postgresql")  # collated by bytes, the index finds prefixes
+
+KEY_BYTES: Final = 32
+"""Of the key of the redaction tokens."""
 
 migration = Table(
     "migration",
@@ -65,6 +69,15 @@ run = Table(
     Column("parent", UID),
     Column("fork_of", UID),
     Column("fork_seq", BigInteger),
+    Column("process_seq", BigInteger),  # of the event that names the process that records the run; NULL if none does
+)
+
+# Beside the log, of runs in progress whose agent waits: see `heartbeat`.
+heartbeats = Table(
+    "heartbeat",
+    metadata,
+    Column("run", ROWID, primary_key=True, autoincrement=False),  # its number
+    Column("time", BigInteger, nullable=False),
 )
 
 # A run's log ends in an end mark: a row without a kind, whose seq is the next event's and whose hash is the last one's.
@@ -115,8 +128,14 @@ Migration: TypeAlias = Callable[[Connection], None]
 
 def _first_tables(connection: Connection) -> None:
     # Without a look at what is there: a table of that name is somebody else's, and then this is no place for a store.
-    metadata.create_all(connection, tables=[meta, run, event, message, blob, snapshot], checkfirst=False)
-    connection.execute(insert(meta).values(name="redaction_key", value=secrets.token_bytes(32)))
+    tables = [meta, run, heartbeats, event, message, blob, snapshot]
+    metadata.create_all(connection, tables=tables, checkfirst=False)
+    connection.execute(insert(meta).values(name="redaction_key", value=with_check(secrets.token_bytes(KEY_BYTES))))
+
+
+def with_check(key: bytes) -> bytes:
+    """The redaction key as it is stored, so that one that was damaged or replaced is found out."""
+    return key + hmac.digest(key, b"agentreplay redaction key", "sha256")
 
 
 MIGRATIONS: Final[dict[str, Migration]] = {"0001-events": _first_tables}

@@ -215,13 +215,19 @@ class Redactor:
             return True
         return not self._searches_all and self._texts.is_clean(body) and self._known.are_absent(body)
 
+    @property
+    def key_check(self) -> str:
+        """Tells the key from other keys, and nothing of it."""
+        return hmac.digest(self._key, b"agentreplay redaction key", "sha256")[:8].hex()
+
     def describe(self) -> dict[str, Any]:
-        """Return the rules in force as JSON: names and the user's own additions, never the key."""
+        """Return the rules in force as JSON: names and the user's own additions, never the key, but what tells it."""
         if not self.rules.enabled:
             return {"enabled": False}
         return {
             "enabled": True,
             "version": VERSION,
+            "key_check": self.key_check,
             "names": list(secret_names.FAMILIES),
             "looks": list(secret_patterns.KINDS),
             "own_names": list(self.rules.keys),

@@ -81,3 +81,9 @@ def dialect_insert(dialect: sa.Dialect) -> Any:
 def ignoring(dialect: sa.Dialect, table: sa.Table, name: str) -> Any:
     """An insert that leaves a row that is there already as it is."""
     return dialect_insert(dialect)(table).on_conflict_do_nothing(index_elements=[name])
+
+
+def replacing(dialect: sa.Dialect, table: sa.Table, name: str, value: str) -> Any:
+    """An insert of a name and a value that takes the place of the row that is there already."""
+    new = dialect_insert(dialect)(table)
+    return new.on_conflict_do_update(index_elements=[name], set_={value: new.excluded[value]})

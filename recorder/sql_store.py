@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import sqlalchemy as sa
 
 from .column_text import from_column, to_column
-from .databases import Execute, database_at, without_password
+from .databases import Database, Execute, database_at, without_password
 from .errors import CorruptLog, StoreError, VersionConflict
 from .event_codec import StoredEvent
-from .migrations import blob, event, message, meta, migrate, run, snapshot
+from .migrations import KEY_BYTES, blob, event, heartbeats, message, meta, migrate, run, snapshot, with_check
 from .packing import pack, pack_small, unpack
 from .sql_reading import RUN_COLUMNS, HeldReader, Row
 from .sql_statements import (
@@ -35,8 +35,8 @@ from .sql_statements import (
     SEQ_MASK,
     Statement,
     append_statement,
-    dialect_insert,
     ignoring,
+    replacing,
     runs_with_heads,
 )
 from .store import FIRST, Addition, EventStore, Head, RunInfo, Snapshot, Summary
@@ -148,17 +148,16 @@ class SqlStore(EventStore):
         if durability not in ("commit", "full"):
             raise StoreError(f'durability is "commit" or "full", not "{durability}"')
         self.url = url
-        self._database, self._driver_url = database_at(url)
         self._durability = durability
         self._create = create
         self._lock = threading.RLock()
-        self._stale = False
+        self._stale = self._replaced = False
         self.closed = False
         self._printable: set[tuple[str, str | None, str]] = set()
         self._fairy: Any = None
         self._reader: HeldReader | None = None
         self._inherited: list[Any] = []
-        self._engine = self._make_engine()
+        self._choose(*database_at(url))
         self._open()
         _open_stores.add(self)
 
@@ -168,9 +167,10 @@ class SqlStore(EventStore):
 
     # -- connecting ---------------------------------------------------------------------------------
 
-    def _make_engine(self) -> sa.Engine:
+    def _choose(self, database: Database, driver_url: str) -> None:
+        """Prepare to open what is in a database, by that URL."""
         try:
-            engine = sa.create_engine(self._driver_url, **self._database.options)
+            engine = sa.create_engine(driver_url, **database.options)
         except ImportError as error:
             raise StoreError(
                 f"cannot open the store {self.name}: {_reason(error)}. The extra `postgres` brings the driver: "
@@ -179,16 +179,22 @@ class SqlStore(EventStore):
         except (sa.exc.ArgumentError, ValueError) as error:
             raise StoreError(f"{self.name} is no URL of a store: {_reason(error)}") from error
         sa.event.listen(engine, "connect", self._set_up)
-        return engine
+        self._database, self._engine = database, engine
 
     def _open(self) -> None:
-        """Connect: at first, again in a forked child, and when the connection was lost."""
+        """Connect: at first, again in a forked child, when the connection was lost, and when it no longer serves."""
         self._disconnect()
+        if self._database.is_outdated():
+            self._choose(*database_at(self.url))
         try:
-            self._migrate()
-            self._driver = self._hold()
-            self._cursor = self._driver.cursor()
-            self._reader = HeldReader(self._engine)
+            try:
+                self._connect()
+            except sa.exc.OperationalError as error:
+                if (other := self._database.for_reading(error)) is None:
+                    raise
+                self._disconnect()
+                self._choose(*other)
+                self._connect()
         except BaseException as error:
             self._disconnect()
             if isinstance(error, (sa.exc.SQLAlchemyError, UnicodeError, TypeError)):  # the latter two: a damaged file
@@ -208,7 +214,15 @@ class SqlStore(EventStore):
         self._message_ids: dict[str, int] = {}
         self._message_addresses: dict[int, str] = {}
         self._summaries: dict[tuple[str, ...], Statement] = {}
+        self._heartbeat = Statement(replacing(dialect, heartbeats, "run", "time"), dialect, ["run", "time"])
         self._driver_error: type[Exception] = dialect.loaded_dbapi.Error
+
+    def _connect(self) -> None:
+        self._migrate()
+        self._driver = self._hold()
+        self._cursor = self._driver.cursor()
+        self._reader = HeldReader(self._engine)
+        self._database.opened()
 
     def _set_up(self, connection: Any, _record: Any) -> None:
         try:
@@ -242,13 +256,24 @@ class SqlStore(EventStore):
         return fairy.dbapi_connection
 
     def _connected(self) -> Any:
-        if self._stale or self.closed:
+        if self._stale or self.closed or self._database.is_outdated():
             with self._lock:
                 if self.closed:
                     raise StoreError(f"the store {self.name} was closed")
-                if self._stale:
+                self._look_after_file()
+                if self._replaced:
+                    raise StoreError(
+                        f"the store {self.name} was deleted, moved or replaced while it was open: what was written to "
+                        "it since is lost. Put it back, or open anew what is there now."
+                    )
+                if self._stale or self._database.is_outdated():
                     self._open()
         return self._driver
+
+    def _look_after_file(self) -> None:
+        """Have the next call fail if nobody will find what it would write."""
+        if self._database.was_replaced():
+            self._replaced = self._stale = True
 
     def _after_fork(self) -> None:
         """In a forked child: let go of the parent's connections without closing them, which would end its work."""
@@ -268,9 +293,13 @@ class SqlStore(EventStore):
 
     def _redaction_key(self) -> bytes:
         found = self._read(sa.select(meta.c.value).where(meta.c.name == "redaction_key"))
-        if not found or not isinstance(found[0].value, bytes):
-            raise CorruptLog(f"the store {self.name} has lost its redaction key")
-        return found[0].value
+        stored = found[0].value if found else None
+        if type(stored) is not bytes or stored != with_check(key := stored[:KEY_BYTES]):
+            raise CorruptLog(
+                f"the store {self.name} has lost its redaction key, or it was changed: secrets would get other tokens "
+                "than in the runs that are there. Record into another store."
+            )
+        return key
 
     def _insert_run(self, info: RunInfo, note: Mapping[str, Any] | None = None) -> int:
         return self._add([Addition(info, (), note=note)])[0]
@@ -302,9 +331,7 @@ class SqlStore(EventStore):
             execute(mark.sql, mark.bind(tuple((MARK | ending).values())))
         self._write_rows(execute, number, after, addition.rows, ids)
         if (note := addition.written_note) is not None:
-            insert = dialect_insert(dialect)(meta)
-            upsert = insert.on_conflict_do_update(index_elements=["name"], set_={"value": insert.excluded.value})
-            statement = Statement(upsert, dialect, ["name", "value"])
+            statement = Statement(replacing(dialect, meta, "name", "value"), dialect, ["name", "value"])
             execute(statement.sql, statement.bind((to_column(NOTE + info.uid), note)))
         return number
 
@@ -329,7 +356,13 @@ class SqlStore(EventStore):
                     f"the connection to the store {self.name} was lost: {_reason(error)}. What was being written is "
                     "there whole or not at all; the next call connects anew."
                 ) from error
-            raise StoreError(f"cannot write to the store {self.name}: {_reason(error)}") from error
+            what_to_do = ""
+            if self._database.is_protected(error):
+                what_to_do = (
+                    ". The file or its folder is write-protected, so it can only be read here; "
+                    "record into another store, which --store or AGENTREPLAY_STORE names."
+                )
+            raise StoreError(f"cannot write to the store {self.name}: {_reason(error)}{what_to_do}") from error
 
     def _write(self, number: int, expected_seq: int, rows: Sequence[StoredEvent], summary: Summary) -> None:
         row = rows[0]
@@ -344,6 +377,9 @@ class SqlStore(EventStore):
                 if self._cursor.rowcount != 2:
                     raise VersionConflict(f"number {number}", expected_seq, self._read_head(number).seq)
             return
+
+        if summary.fields:
+            self._look_after_file()  # as often as a round ends
 
         def write(execute: Execute) -> None:
             self._write_rows(execute, number, expected_seq, rows)
@@ -548,6 +584,21 @@ class SqlStore(EventStore):
         statement = self._keep_statements[snapshot.name]
         with _Transaction(self) as execute:
             execute(statement.sql, statement.bind((number << SEQ_BITS | kept.step, kept.seq, kept.state)))
+
+    def _write_heartbeats(self, numbers: Sequence[int], time: int) -> None:
+        self._look_after_file()
+        if not numbers:
+            return
+
+        def write(execute: Execute) -> None:
+            for number in numbers:
+                execute(self._heartbeat.sql, self._heartbeat.bind((number, time)))
+
+        self._in_transaction(write)
+
+    def _read_heartbeat(self, number: int) -> int | None:
+        found = self._read(sa.select(heartbeats.c.time).where(heartbeats.c.run == number))
+        return found[0].time if found else None
 
     def _list_runs(self) -> list[RunInfo]:
         return [_info(row._mapping) for row in self._read(runs_with_heads().order_by(run.c.number))]

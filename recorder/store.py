@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from .errors import AgentReplayError, CorruptLog, RunNotFound, VersionConflict
 from .event_codec import StoredEvent, decode_event, encode_event
 from .events import Event
-from .liveness import is_gone
+from .liveness import standing_of
 from .values import loads
 from .verifying import Problem, verify_run
 
@@ -48,6 +48,10 @@ class RunInfo:
         parent: the uid of the run that started this one, for a child run.
         fork_of, fork_seq: the uid of the run this one was forked from, and the last event they share.
         head_seq, head_hash: the last event, as the last append left it; `LOST` if that is gone.
+        process_seq: the event that names the process that records the run: its start, or the last time it was
+            resumed. None if nobody does, because its last events came from elsewhere.
+        silent_since: of a run of which nothing can be proved: when it was heard of last, if that is long ago, in
+            microseconds since 1970. Derived, see `liveness`.
     """
 
     number: int
@@ -63,6 +67,18 @@ class RunInfo:
     fork_seq: int | None = None
     head_seq: int = FIRST
     head_hash: str = ""
+    process_seq: int | None = None
+    silent_since: int | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only a beginning of it is here, and came from elsewhere: nobody records it, nor did it crash."""
+        return self.status == "running" and self.process_seq is None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody records the run, as far as is known: a reader may wait for more."""
+        return self.status == "running" and self.process_seq is not None and self.silent_since is None
 
     @property
     def id(self) -> str:
@@ -151,6 +167,14 @@ class Summary:
 
 def _microseconds(event: Event) -> int:
     return int(event.time.timestamp() * 1_000_000)
+
+
+def _as_stored(addition: Addition) -> RunInfo:
+    """What a store keeps of a run from elsewhere: nothing that is derived, and where events were added, no process."""
+    info = addition.info
+    process_seq = info.process_seq if info.head_seq == addition.after else None
+    status = "running" if info.status == "crashed" else info.status
+    return replace(info, status=status, process_seq=process_seq, silent_since=None)
 
 
 def new_uid(now: float | None = None) -> str:
@@ -242,6 +266,7 @@ class EventStore(ABC):
             fork_seq=fork_seq,
             head_seq=head.seq,
             head_hash=head.hash,
+            process_seq=head.seq + 1,
         )
         run = replace(run, number=self._insert_run(run, note))
         self._heads[run.number] = head
@@ -282,8 +307,12 @@ class EventStore(ABC):
         previous = head.hash
         for row in rows:
             row.hash = previous = row.chained(previous, info.uid)
-        if "agent" in summary.fields:
-            summary.fields["agent"] = self.redactor.redact_text(summary.fields["agent"])
+        fields = summary.fields
+        if fields:
+            if "agent" in fields:
+                fields["agent"] = self.redactor.redact_text(fields["agent"])
+            # By the rows: a background writer numbers its events last.
+            fields.update(("process_seq", row.seq) for row in rows if row.kind == "run.resumed")
         try:
             self._write(info.number, expected_seq, rows, summary)
         except BaseException:
@@ -291,6 +320,19 @@ class EventStore(ABC):
             raise
         head = self._heads[info.number] = Head(rows[-1].seq, previous)
         return head
+
+    def last_known(self, number: int) -> int:
+        """The last event of a run as far as this process has written it; `FIRST` if it did not."""
+        head = self._heads.get(number)
+        return FIRST if head is None else head.seq
+
+    def keep_heartbeats(self, numbers: Sequence[int]) -> None:
+        """Note beside the log that these runs are in progress now, and look whether the store itself is still there.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        self._write_heartbeats(numbers, int(time.time() * 1_000_000))
 
     def add_runs(self, runs: Sequence[tuple[RunInfo, Sequence[StoredEvent]]]) -> list[RunInfo]:
         """Add whole runs from elsewhere, all of them or none, and commit before returning.
@@ -329,6 +371,7 @@ class EventStore(ABC):
             VersionConflict: a run that is to be continued ends elsewhere; nothing was written.
             StoreError: the store could not be written, or has a run of one of the uids; nothing was written.
         """
+        additions = [replace(addition, info=_as_stored(addition)) for addition in additions]
         numbers = self._add(additions)
         for number in numbers:
             self._heads.pop(number, None)
@@ -369,15 +412,26 @@ class EventStore(ABC):
         raise RunNotFound(f'no run "{text}" in {self.name}.{short} {self._known_runs()}')
 
     def _as_it_stands(self, info: RunInfo) -> RunInfo:
-        """A run that never ended has crashed if the process that recorded it is provably gone."""
-        if info.status != "running" or info.head_seq < 0:
+        """A run that never ended may have crashed, or not have been heard of for long; see `liveness`."""
+        if info.status != "running" or info.process_seq is None or info.head_seq < FIRST:
             return info
         try:
-            first = next(self.rows(info, until=0), None)
-            body = loads(first.body) if first is not None and first.body is not None else {}
-            return replace(info, status="crashed") if is_gone(body.get("process")) else info
+            standing = standing_of(self._process_of(info), lambda: self._last_sign(info))
         except (AgentReplayError, ValueError, TypeError, AttributeError):
             return info  # a damaged log: whoever reads it is told so
+        return replace(info, status="crashed" if standing.crashed else "running", silent_since=standing.silent_since)
+
+    def _process_of(self, info: RunInfo) -> Any:
+        """The identity of the process that records a run, from its start or where it was resumed last."""
+        seq = info.process_seq or 0
+        row = next(self.rows(info, after=seq - 1, until=seq), None)
+        return loads(row.body).get("process") if row is not None and row.body is not None else None
+
+    def _last_sign(self, info: RunInfo) -> int:
+        """When a run was heard of last: by its last event, or a heartbeat since, or in that it was created."""
+        last = next(self.rows(info, after=info.head_seq - 1), None) if info.head_seq >= 0 else None
+        heard = self._read_heartbeat(info.number)
+        return max(info.started, last.time if last is not None else 0, heard or 0)
 
     def _known_runs(self) -> str:
         last = self._find_runs(last=True)
@@ -480,9 +534,16 @@ class EventStore(ABC):
         """
         infos = self.runs() if run is None else [self.run(run.uid if isinstance(run, RunInfo) else run)]
         problems = [problem for info in infos for problem in verify_run(self, info)]
-        if run is None:
-            what = "its events are there, but the run was taken out of the list of runs"
-            problems += [Problem(f"run{number}", None, what) for number in self._numbers_without_runs()]
+        return problems + (self.verify_whole() if run is None else [])
+
+    def verify_whole(self) -> list[Problem]:
+        """Check what belongs to no single run: the list of runs, and the key of the redaction tokens."""
+        what = "its events are there, but the run was taken out of the list of runs"
+        problems = [Problem(f"run{number}", None, what) for number in self._numbers_without_runs()]
+        try:
+            self._redaction_key()
+        except CorruptLog as error:
+            problems.append(Problem("", None, str(error)))
         return problems
 
     # -- what a store implements ------------------------------------------------------------------------
@@ -493,7 +554,11 @@ class EventStore(ABC):
 
     @abstractmethod
     def _redaction_key(self) -> bytes:
-        """The 32 random bytes that this store was made with."""
+        """The 32 random bytes that this store was made with.
+
+        Raises:
+            CorruptLog: they are no longer those.
+        """
 
     @abstractmethod
     def _insert_run(self, run: RunInfo, note: Mapping[str, Any] | None = None) -> int:
@@ -541,6 +606,14 @@ class EventStore(ABC):
     @abstractmethod
     def _write_snapshot(self, number: int, snapshot: Snapshot) -> None:
         """Keep a snapshot, unless there is one of that step."""
+
+    @abstractmethod
+    def _write_heartbeats(self, numbers: Sequence[int], time: int) -> None:
+        """Keep the time, in microseconds since 1970, in the place of the last one of each of these runs."""
+
+    @abstractmethod
+    def _read_heartbeat(self, number: int) -> int | None:
+        """The time that was kept last of the run, if one was."""
 
     @abstractmethod
     def _list_runs(self) -> list[RunInfo]:

@@ -47,6 +47,7 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
         yield problem
     if problem is None:
         yield from _listing(info, told)
+        yield from _key(store, info, told)
 
 
 def _log_problems(store: EventStore, info: RunInfo, told: list[Event]) -> Iterator[Problem]:
@@ -112,6 +113,16 @@ def _listing(info: RunInfo, told: Sequence[Event]) -> Iterator[Problem]:
         if getattr(info, name) != value:
             what = f"the list of runs says {name} {getattr(info, name)!r}, its events say {value!r}"
             yield Problem(info.id, None, what)
+
+
+def _key(store: EventStore, info: RunInfo, told: Sequence[Event]) -> Iterator[Problem]:
+    """Compare the key that the run's secrets became tokens with, if it was started here, with that of the store."""
+    if not told or told[0].kind != "run.started" or info.process_seq != told[0].seq:
+        return
+    used = (told[0].data.redaction or {}).get("key_check")
+    with suppress(AgentReplayError):  # the store has lost its key, which `verify_whole` says
+        if used is not None and store.redactor.key_check != used:
+            yield Problem(info.id, 0, "the store's redaction key is another one than that of this run: it was replaced")
 
 
 def _gap(expected: int, found: int) -> str:
