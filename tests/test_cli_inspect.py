@@ -56,7 +56,7 @@ def test_ls_tells_programs_what_there_is() -> None:
     parent, child = json_of("ls")
     assert {**parent, "uid": 0, "started": 0, "duration": 0} == {
         "run": "run1", "uid": 0, "agent": "refunds", "status": "failed", "steps": 10, "started": 0, "duration": 0,
-        "origin": "recorded", "parent": None,
+        "origin": "recorded", "parent": None, "silent_since": None, "partial": False,
     }  # fmt: skip
     assert (child["run"], child["agent"], child["status"], child["parent"]) == (
         "run2",
@@ -424,6 +424,7 @@ def test_diff_of_two_runs_names_the_run_of_each_cause() -> None:
     for _ in range(3):
         other.begin()
         other.end()
+    other.finish("failed")
     keep(other.events, Path("store.db"))
     changes = json_of("diff", "run1", "run2", "--step", 3)
     assert [
@@ -433,7 +434,7 @@ def test_diff_of_two_runs_names_the_run_of_each_cause() -> None:
         ("add", "/extra", "run2", "run.started"),
     ]
     text = output("diff", "run1", "run2", "--step", 3)
-    assert text.startswith("run1  refunds  completed  step 3\nrun2  refunds  running  step 3\n")
+    assert text.startswith("run1  refunds  completed  step 3\nrun2  refunds  failed  step 3\n")
     assert "payload.changed in call 3.1 — run1: tick 3" in text
 
 

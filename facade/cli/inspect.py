@@ -24,8 +24,12 @@ def ls(store: str | None, limit: int | None, as_json: bool) -> None:
 
     The newest is the last. A child run, which another run started, stands under its parent's name.
 
-    With --json: a list of {run, uid, agent, status, steps, started, duration, origin, parent}. `started` is ISO 8601 in
-    UTC, `duration` in seconds, `parent` the run that started this one or that it was forked from.
+    A run whose process is gone has crashed. One of which nothing can be proved, as on another host, is silent since it
+    was heard of last. One that came from a file without its end is partial.
+
+    With --json: a list of {run, uid, agent, status, steps, started, duration, origin, parent, silent_since, partial}.
+    `started` and `silent_since` are ISO 8601 in UTC, `duration` is in seconds, `parent` the run that started this one
+    or that it was forked from. The status of a silent or partial run is "running".
     """
     from .output import console, print_json
     from .render_runs import render_runs
@@ -60,9 +64,11 @@ def show(run: str, store: str | None, step: int | None, rounds: str | None, shor
     A line says what a round decided; below it are its calls, its child runs, what changed in the payload, and warnings.
     Of a long run the first and the last rounds are shown, unless --rounds says which.
 
-    With --json: what `ls` says of the run, and `steps`, a list of {step, decision, outcome, calls, changes}. `decision`
-    is the word of the step ("Actions"), `calls` a list of {call, kind, name, status, duration}, `changes` a list of the
-    JSON Pointers at which the payload changed.
+    Of a run that has not ended, the calls are named of which it is not known what came of them.
+
+    With --json: what `ls` says of the run; `in_flight`, a list of {call, kind, name, step, within}; and `steps`, a list
+    of {step, decision, outcome, calls, changes}. `decision` is the word of the step ("Actions"), `calls` a list of
+    {call, kind, name, status, duration}, `changes` a list of the JSON Pointers at which the payload changed.
     """
     from ..replay.reading import step_meant
     from .runs import open_for_reading

@@ -30,7 +30,7 @@ from ..replay.readable import count, readable, visible
 from .hints import command
 from .output import one_line, write
 from .render_diff import LIMIT, render_group
-from .runs import STATUS_STYLES
+from .runs import status_of
 
 SHOWN: Final = 30
 """So many changes are shown unless it is said how many."""
@@ -88,9 +88,8 @@ def _note(change: Change) -> str | None:
 
 def _head(page: Console, asked: Asked, newest: Change) -> None:
     info = asked.run
-    status = (visible(info.status), STATUS_STYLES.get(info.status, ""))
     step = (f"step {asked.step}", "bold")
-    write(page, (info.id, "bold"), "  ", (visible(info.agent), "bold"), "  ", status, "  ", step)
+    write(page, (info.id, "bold"), "  ", (visible(info.agent), "bold"), "  ", status_of(info), "  ", step)
     path = (visible(asked.path or WHOLE), "bold")
     if newest.new is MISSING and newest.cause is not None:
         write(page, path, "  ", (f"gone since event {newest.cause.seq} of step {newest.cause.step}", "yellow"))

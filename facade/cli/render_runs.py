@@ -14,7 +14,7 @@ from ..recorder.store import EventStore, RunInfo
 from ..replay.readable import count, readable, visible
 from .hints import command
 from .output import one_line, write, write_commands, write_table
-from .runs import STATUS_STYLES, Names, how_long, step_to_look_at, when
+from .runs import Names, how_long, status_of, step_to_look_at, when
 
 ROOMY: Final = 100
 """Columns that a table of runs takes."""
@@ -56,7 +56,7 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
         cells = [
             Text(info.id, "bold"),
             Text("↳ " if info.parent else "", "dim").append(visible(info.agent), ""),
-            Text(visible(info.status), STATUS_STYLES.get(info.status, "")),
+            Text(*status_of(info, short=narrow)),
             Text(f"{info.steps:,}"),
             Text(started[5:16] if narrow else started),
             Text(how_long(info.duration)),
@@ -98,7 +98,7 @@ def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo], 
             ("recorded as ", "dim"),
             (info.id, "bold"),
             f"  {visible(info.agent)}  ",
-            (visible(info.status), STATUS_STYLES.get(info.status, "")),
+            status_of(info),
             f"  {rounds}" + (f" in {how_long(info.duration)}" if info.duration is not None else ""),
         )
         end = next(iter(store.events(info, after=info.head_seq - 1)), None)

@@ -14,7 +14,7 @@ from ..replay.readable import count, visible
 from .output import one_line, write
 from .render_diff import LIMIT, render_changes
 from .render_steps import TEXT, RunPage
-from .runs import STATUS_STYLES, Names
+from .runs import Names, status_of
 
 if TYPE_CHECKING:
     from .diff import Difference
@@ -53,8 +53,8 @@ def render_difference(page: Console, difference: Difference, names: Names, *, fu
 
 
 def _heading(page: Console, info: RunInfo, steps: str) -> None:
-    status = (visible(info.status), STATUS_STYLES.get(info.status, ""))
-    write(page, (info.id, "bold"), "  ", (visible(info.agent), "bold"), "  ", status, "  ", (steps, "bold"))
+    agent = (visible(info.agent), "bold")
+    write(page, (info.id, "bold"), "  ", agent, "  ", status_of(info), "  ", (steps, "bold"))
 
 
 def _decisions(page: Console, difference: Difference) -> None:

@@ -19,10 +19,11 @@ from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Change
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
+from ..replay.state import OpenCall
 from .hints import command
 from .output import one_line, visible_lines, write
 from .render_runs import error_text, relation
-from .runs import STATUS_STYLES, Names, how_long, when
+from .runs import STATUS_STYLES, Names, how_long, status_of, when
 
 CHANGES: Final = 8
 NOTES: Final = 6
@@ -72,10 +73,11 @@ class RunPage:
 
     # -- the run --------------------------------------------------------------------------------------
 
-    def header(self, info: RunInfo, first: Event | None, last: Event | None) -> None:
-        """Write what is known of the whole run."""
-        status = (visible(info.status), STATUS_STYLES.get(info.status, ""))
-        write(self._page, (info.id, "bold"), "  ", (visible(info.agent), "bold"), "  ", status)
+    def header(
+        self, info: RunInfo, first: Event | None, last: Event | None, in_flight: Iterable[OpenCall] = ()
+    ) -> None:
+        """Write what is known of the whole run; `in_flight` are the calls that nothing is known of but that."""
+        write(self._page, (info.id, "bold"), "  ", (visible(info.agent), "bold"), "  ", status_of(info))
         self._field("uid", info.uid)
         duration = f", took {how_long(info.duration)}" if info.duration is not None else ""
         self._field("started", f"{when(info.started)}{duration}")
@@ -84,6 +86,11 @@ class RunPage:
             self._started(first.data)
         if last is not None and last.kind == "run.finished":
             self._finished(info, last.data)
+        if info.is_partial:
+            self._field("partial", f"the rest, after event {info.head_seq}, is not in this store")
+        for number, call in enumerate(in_flight):
+            text = f"{call.call}  {call.kind} {call.name}, called in round {call.round}"
+            self._field("" if number else "in flight", text, STATUS_STYLES.get(info.status, ""))
         write(self._page)
 
     def _started(self, data: Any) -> None:
@@ -104,7 +111,7 @@ class RunPage:
 
     def _field(self, name: str, text: str, style: str = "") -> None:
         if text:
-            write(self._page, (f"  {name:8}  ", "dim"), (visible(text), style))
+            write(self._page, (f"  {name:9} ", "dim"), (visible(text), style))
 
     def gap(self, hidden: range, info: RunInfo) -> None:
         """Write that rounds are left out, and how to see them."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..recorder.errors import RunNotFound
 from ..recorder.locate import open_store
 from ..recorder.store import EventStore, RunInfo
+from ..replay.readable import visible
 
 STATUS_STYLES: Final = {
     "running": "cyan",
@@ -17,6 +18,8 @@ STATUS_STYLES: Final = {
     "crashed": "bold red",
     "cancelled": "yellow",
     "interrupted": "magenta",
+    "silent": "yellow",
+    "partial": "dim",
 }
 
 
@@ -58,8 +61,24 @@ class Names:
         return self._ids[uid]
 
 
+def status_of(info: RunInfo, *, short: bool = False) -> tuple[str, str]:
+    """The status of a run for people, and its style.
+
+    "silent since" a time: nothing proves that the run goes on or does not. "partial": it came from a file that ends
+    before the run does, so nobody records it.
+    """
+    if info.silent_since is not None:
+        since = when(info.silent_since)
+        return f"silent since {since[5:16] if short else since}", STATUS_STYLES["silent"]
+    status = "partial" if info.is_partial else visible(info.status)
+    return status, STATUS_STYLES.get(status, "")
+
+
 def row_of(info: RunInfo, names: Names) -> dict[str, Any]:
-    """What `ls --json` says of a run: `{run, uid, agent, status, steps, started, duration, origin, parent}`."""
+    """What `ls --json` says of a run.
+
+    `{run, uid, agent, status, steps, started, duration, origin, parent, silent_since, partial}`.
+    """
     return {
         "run": info.id,
         "uid": info.uid,
@@ -70,6 +89,8 @@ def row_of(info: RunInfo, names: Names) -> dict[str, Any]:
         "duration": info.duration,
         "origin": info.origin,
         "parent": names.of(info.parent or info.fork_of),
+        "silent_since": None if info.silent_since is None else _moment(info.silent_since).isoformat(),
+        "partial": info.is_partial,
     }
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..recorder.errors import UsageError
+from ..recorder.errors import CorruptLog, RunNotFound, UsageError
 from ..recorder.events import Event
 from ..recorder.store import EventStore, RunInfo
 from ..replay.outline import RoundEntry, outline
-from ..replay.reading import last_step
+from ..replay.reading import last_step, state_at
+from ..replay.state import OpenCall
 from ..replay.timeline import resolve_step
 from .output import console, print_json
 from .runs import Names, row_of
@@ -69,13 +71,14 @@ def show_run(
     if as_json:
         everything = Selection(selection.first, selection.last)
         steps = [entry for entry in entries(store, info, everything) if entry.step > 0]
-        print_json({**row_of(info, names), "steps": [_step_row(entry) for entry in steps]})
+        in_flight = [_call_row(call) for call in calls_in_flight(store, info)]
+        print_json({**row_of(info, names), "in_flight": in_flight, "steps": [_step_row(entry) for entry in steps]})
         return
     from .render_steps import RunPage
 
     only = selection.first == selection.last
     page = RunPage(console(), names, width=len(str(selection.last)), full=only and not short, short=short)
-    page.header(info, first_event(store, info), last_event(store, info))
+    page.header(info, first_event(store, info), last_event(store, info), calls_in_flight(store, info))
     for entry in entries(store, info, selection):
         if entry.step == selection.hidden.stop and selection.hidden:
             page.gap(selection.hidden, info)
@@ -87,9 +90,26 @@ def entries(store: EventStore, info: RunInfo, selection: Selection) -> Iterator[
     """The selected rounds; reads no further than the last of them."""
     only = selection.first == selection.last
     for entry in outline(store.events(info, conversations=False), info.id, wanted=selection.holds, details=only):
+        for child in entry.children:
+            if child.status == "running":  # when its parent went on, or was killed
+                with suppress(RunNotFound):
+                    child.status = store.run(child.run).status
         yield entry
         if entry.step >= selection.last:
             return
+
+
+def calls_in_flight(store: EventStore, info: RunInfo) -> list[OpenCall]:
+    """The calls of a run that has not ended of which it is not known what came of them: in flight at a crash, or now.
+
+    Calls within calls are among them.
+    """
+    if info.status not in ("running", "crashed"):
+        return []
+    try:
+        return list(state_at(info, -1, store).open_calls.values())
+    except CorruptLog:  # what can be read is shown before it is said where that ends
+        return []
 
 
 def first_event(store: EventStore, info: RunInfo) -> Event | None:
@@ -100,6 +120,10 @@ def first_event(store: EventStore, info: RunInfo) -> Event | None:
 def last_event(store: EventStore, info: RunInfo) -> Event | None:
     """The last event of the log."""
     return next(iter(deque(store.events(info, after=info.head_seq - 1), maxlen=1)), None)
+
+
+def _call_row(call: OpenCall) -> dict[str, Any]:
+    return {"call": call.call, "kind": call.kind, "name": call.name, "step": call.round, "within": call.within}
 
 
 def _step_row(entry: RoundEntry) -> dict[str, Any]:

@@ -29,6 +29,7 @@ def verify_runs(names: Sequence[str], url: str | None, *, as_json: bool) -> bool
         for done, info in enumerate(infos):
             advance(done, len(infos))
             problems += _problems(store, info)
+    problems += store.verify_whole() if not names and infos else []
     if as_json:
         rows = [{"run": problem.run or None, "seq": problem.seq, "what": problem.what} for problem in problems]
         print_json({"ok": not problems, "problems": rows})
