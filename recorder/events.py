@@ -91,13 +91,14 @@ class RunStartedData(Data):
 
 
 class RunForkedData(Data):
-    """The first own event of a fork: the parent's `seq` and `hash` it continues from."""
+    """The first own event of a fork: the parent's `seq` and `hash` it continues from, the process that records it."""
 
     parent: str
     seq: int
     hash: str
     edits: list[Any] = Field(default_factory=list)
     code: dict[str, Any] = Field(default_factory=dict)
+    process: dict[str, Any] | None = None
 
 
 class RunSuspendedData(Data):

@@ -33,6 +33,7 @@ from typing import Final, Literal, TypeAlias
 from .errors import RecordingFailed
 from .event_codec import EPOCH, MICROSECOND, encode_data
 from .events import EVENT_OF_KIND, Data
+from .heartbeat import heartbeat
 from .log_end import LAST_KINDS, LogEnd, RunHasEnded
 from .reentry import appending
 from .scope import Scope
@@ -99,6 +100,8 @@ class RunLog:
         self._last: Future[None] | None = None
         self._waiting: deque[Callable[[], object]] = deque()
         _logs.add(self)
+        if not self._end.joined:  # else it is in progress as long as it is elsewhere
+            heartbeat.begin(self)
 
     @property
     def recording(self) -> bool:
@@ -242,6 +245,7 @@ class RunLog:
     # -- failing and ending -------------------------------------------------------------------------
 
     def _fail(self, error: BaseException, kind: str = "an event") -> None:
+        heartbeat.end(self)
         if isinstance(error, RunHasEnded):
             self._leave_ended(kind)
             return
@@ -294,6 +298,7 @@ class RunLog:
                 self._append_waiting()
             self.ended = True
             writer, self._writer = self._writer, None
+        heartbeat.end(self)
         if writer is not None:
             writer.stop()
         return writer
