@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from .recorder.errors import Divergence as Divergence
     from .recorder.errors import ExportFailed as ExportFailed
     from .recorder.errors import ImportFailed as ImportFailed
+    from .recorder.errors import LiveCallRefused as LiveCallRefused
     from .recorder.errors import LossyAnswer as LossyAnswer
     from .recorder.errors import PayloadFrozen as PayloadFrozen
     from .recorder.errors import RecordedError as RecordedError
     from .recorder.errors import RecordingFailed as RecordingFailed
+    from .recorder.errors import RedactedValue as RedactedValue
     from .recorder.errors import RoundLimitReached as RoundLimitReached
     from .recorder.errors import RunNotFound as RunNotFound
     from .recorder.errors import StoreError as StoreError
@@ -55,6 +57,14 @@ if TYPE_CHECKING:
     from .replay.diff import to_json_patch as to_json_patch
     from .replay.reading import blame as blame
     from .replay.reading import state_at as state_at
+    from .replay.replayer import ReplayResult as ReplayResult
+    from .replay.replayer import areplay as areplay
+    from .replay.replayer import replay as replay
+    from .replay.rerunning import NOT_DONE as NOT_DONE
+    from .replay.rerunning import arerun as arerun
+    from .replay.rerunning import aresume as aresume
+    from .replay.rerunning import rerun as rerun
+    from .replay.rerunning import resume as resume
     from .replay.state import RunState as RunState
 
 _HOME = {
@@ -70,13 +80,17 @@ _HOME = {
     "Divergence": "recorder.errors",
     "ExportFailed": "recorder.errors",
     "ImportFailed": "recorder.errors",
+    "LiveCallRefused": "recorder.errors",
     "LossyAnswer": "recorder.errors",
+    "NOT_DONE": "replay.rerunning",
     "NextStep": "recorder.decisions",
     "PayloadChangeRequest": "recorder.decisions",
     "PayloadFrozen": "recorder.errors",
     "RecordedError": "recorder.errors",
     "RecordingFailed": "recorder.errors",
+    "RedactedValue": "recorder.errors",
     "RedactionRules": "recorder.redaction",
+    "ReplayResult": "replay.replayer",
     "RoundLimitReached": "recorder.errors",
     "RunNotFound": "recorder.errors",
     "RunState": "replay.state",
@@ -90,6 +104,9 @@ _HOME = {
     "VersionConflict": "recorder.errors",
     "agent": "recorder.loop",
     "apply_change": "recorder.payload",
+    "areplay": "replay.replayer",
+    "arerun": "replay.rerunning",
+    "aresume": "replay.rerunning",
     "blame": "replay.reading",
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
@@ -100,6 +117,8 @@ _HOME = {
     "open_store": "recorder.locate",
     "record": "recorder.recording",
     "register_type": "recorder.values",
+    "rerun": "replay.rerunning",
+    "resume": "replay.rerunning",
     "state_at": "replay.reading",
     "to_json_patch": "replay.diff",
     "tool": "recorder.decorators",
@@ -109,6 +128,7 @@ _HOME = {
 _RECORDING = ("recorder.loop", "recorder.recording")
 
 __all__ = [
+    "NOT_DONE",
     "AgentReplayError",
     "AgentResult",
     "Change",
@@ -121,13 +141,16 @@ __all__ = [
     "Divergence",
     "ExportFailed",
     "ImportFailed",
+    "LiveCallRefused",
     "LossyAnswer",
     "NextStep",
     "PayloadChangeRequest",
     "PayloadFrozen",
     "RecordedError",
     "RecordingFailed",
+    "RedactedValue",
     "RedactionRules",
+    "ReplayResult",
     "RoundLimitReached",
     "RunNotFound",
     "RunState",
@@ -141,6 +164,9 @@ __all__ = [
     "VersionConflict",
     "agent",
     "apply_change",
+    "areplay",
+    "arerun",
+    "aresume",
     "blame",
     "diff_states",
     "diff_values",
@@ -151,6 +177,9 @@ __all__ = [
     "open_store",
     "record",
     "register_type",
+    "replay",
+    "rerun",
+    "resume",
     "state_at",
     "to_json_patch",
     "tool",
@@ -161,6 +190,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "replay":
+        return import_module(".replay", __name__)  # the package, which can be called
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
