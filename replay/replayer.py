@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, TypeAlias
 
 from ..recorder.agent_result import AgentResult
@@ -61,6 +62,20 @@ class ReplayResult:
             "complete": self.complete,
             "notes": list(self.coverage.notes),
         }
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: what was covered, and each difference."""
+        counts = ", ".join([f"{count:,} {name}" for name, count in self.coverage.to_json().items()])
+        cells = [("coverage", "\n".join([counts, *self.coverage.notes]))]
+        cells += [(difference.headline, difference.message()) for difference in self.divergences]
+        rows = "".join(
+            [
+                f"<tr><th style='text-align:left;vertical-align:top'>{escape(name)}</th>"
+                f"<td style='text-align:left'><pre style='margin:0'>{escape(text)}</pre></td></tr>"
+                for name, text in cells
+            ]
+        )
+        return f"<table><caption>{escape(self.run)}: {self.verdict}</caption>{rows}</table>"
 
 
 def replay(
