@@ -81,18 +81,15 @@ class LogEnd:
         info: the run.
         seq: the last event that the writer knows of, -1 for none.
         joined: whether another process records the run.
-
-    Attributes:
-        seq, joined: as they were given; `seq` goes on.
     """
 
-    __slots__ = ("_info", "_store", "joined", "seq")
+    __slots__ = ("_info", "_joined", "_store", "seq")
 
     def __init__(self, store: EventStore, info: RunInfo, seq: int, *, joined: bool = False) -> None:
         self.seq = seq
         self._store = store
         self._info = info
-        self.joined = joined
+        self._joined = joined
 
     def append(self, rows: Sequence[StoredEvent], summary: Summary) -> None:
         """Append events, all or none, next to each other and in this order; they get their numbers here.
@@ -128,13 +125,13 @@ class LogEnd:
     def _catch_up(self, conflict: VersionConflict) -> None:
         """Take note of what others have added; who has joined need not see all of it."""
         last = None
-        known = max(self.seq, conflict.found - 1) if self.joined else self.seq
+        known = max(self.seq, conflict.found - 1) if self._joined else self.seq
         for last in self._store.rows(self._info, after=known):
-            if not self.joined and not may_be_added(last.kind):
+            if not self._joined and not may_be_added(last.kind):
                 raise conflict
         if last is None:  # the log is shorter than it was: its end was cut off
             raise conflict
-        if self.joined and last.kind in LAST_KINDS:
+        if self._joined and last.kind in LAST_KINDS:
             raise RunHasEnded(f"{self._info.id} has ended")
         self.seq = last.seq
 

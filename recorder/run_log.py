@@ -100,8 +100,6 @@ class RunLog:
         self._last: Future[None] | None = None
         self._waiting: deque[Callable[[], object]] = deque()
         _logs.add(self)
-        if not self._end.joined:  # else it is in progress as long as it is elsewhere
-            heartbeat.begin(self)
 
     @property
     def recording(self) -> bool:
@@ -219,6 +217,8 @@ class RunLog:
             at = EPOCH + time * MICROSECOND
             event = EVENT_OF_KIND[kind](seq=row.seq, round=round, kind=kind, time=at, data=data)
             summary = Summary.of((event,))
+            if summary.fields.get("status") == "running":
+                heartbeat.begin(self)
         if self._writer is None and on_event_loop():
             self._writer = BackgroundWriter(self._end, self.info.id)
         if self._writer is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
-from ..recorder.environment import code_version
+from ..recorder.environment import code_version, process_identity
 from ..recorder.errors import LiveCallRefused, RedactedValue, UsageError
 from ..recorder.events import (
     Data,
@@ -124,6 +124,7 @@ class Rerun(Course):
             hash=last.hash,
             edits=self.edits.described(),
             code=code_version("."),
+            process=process_identity(),
         )
         run.log.post("run.forked", forked, round=max(self.step - 1, 0))
         run.log.after_round_starts = lambda: self._edit(run)
