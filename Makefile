@@ -5,6 +5,7 @@
 # when a file changed; its dependencies are looked at again only when pyproject.toml changed.
 
 VENV     ?= .venv
+PEERS    ?= .venv-peers
 PYTHON   ?= $(shell command -v python3.11 || echo python3)
 ARGS     ?=
 
@@ -17,10 +18,10 @@ BUILD_REQUIRES = 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint style types imports format bench dist clean
+.PHONY: help demo test lint style types imports format bench bench-peers dist clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## set everything up, then record a small agent that fails and find its mistake
 	@$(BIN)/agentreplay demo
@@ -44,14 +45,18 @@ format: $(VENV)/.tools ## rewrite the tree as `make lint` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.tools ## measure against floors and peers
+bench: $(VENV)/.installed ## measure against floors, a few minutes; ARGS="G3 G6" narrows it
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: ## measure beside other libraries, in an environment of its own
+	@$(MAKE) --no-print-directory VENV=$(PEERS) $(PEERS)/.peers
+	$(PEERS)/bin/python -m bench peers $(ARGS)
 
 dist: $(VENV)/.tools ## build the two files of a release into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist $(VENV)/export
 
 clean: ## remove what these targets made; recorded runs stay
-	rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .*_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.python: pyproject.toml
@@ -71,4 +76,11 @@ $(VENV)/.installed: $(VENV)/.python $(TREE)
 
 $(VENV)/.tools: pyproject.toml | $(VENV)/.installed
 	@$(PIP) install "$$(echo $(VENV)/dist/*.whl)[test,lint]"
+	@touch $@
+
+# One by one: a peer that cannot be installed is named here and in the table, and the others are measured.
+$(VENV)/.peers: bench/peers.txt $(VENV)/.installed
+	@for peer in $$(sed 's/#.*//' bench/peers.txt); do \
+		$(PIP) install "$$peer" || echo "$$peer cannot be installed here, and will not be measured."; \
+	done
 	@touch $@

@@ -87,7 +87,7 @@ class _Unchained(SqlStore):
         return Head(rows[-1].seq, NO_HASH)
 
 
-class _Ours:
+class Ours:
     """An event built, validated, checked, redacted, chained, appended and committed."""
 
     def __init__(self, folder: Path, body: dict[str, Any], *, bare: bool = False) -> None:
@@ -100,6 +100,7 @@ class _Ours:
         self.seq = -1
 
     def __call__(self) -> None:
+        """Append one."""
         self.seq += 1
         data = ModelReturnedData(call="1.1", response=self.body, duration=0.25)
         row = encode_data(
@@ -125,9 +126,9 @@ class _Arms:
     def __init__(self, size: int) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder, body = Path(self._folder.name), answer_of(size)
-        self.raw, self.ours, self.bare = _Raw(folder, body), _Ours(folder, body), _Ours(folder, body, bare=True)
+        self.raw, self.ours, self.bare = _Raw(folder, body), Ours(folder, body), Ours(folder, body, bare=True)
 
-    def __enter__(self) -> Mapping[str, _Raw | _Ours]:
+    def __enter__(self) -> Mapping[str, _Raw | Ours]:
         return {"raw": self.raw, "ours": self.ours, "bare": self.bare}
 
     def __exit__(self, *_: object) -> None:
