@@ -6,12 +6,13 @@ was edited and never asked for is an error: what was meant did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..recorder.errors import UsageError
 from ..recorder.payload import apply_change
+from ..recorder.values import encode
 from .paths import keys_of, to_pointer
 
 
@@ -63,19 +64,30 @@ class Edits:
             told.append({"edit": "input", "value": self.input[0]})
         return told + [{"edit": "secret", "path": path} for path in self.secrets]
 
-    def apply(self, payload: Any) -> Any:
+    def apply(self, payload: Any, *, stored: bool = False) -> Any:
         """The payload as it is edited: what is `set`, then the patch, then the secrets. What is given is not changed.
+
+        Args:
+            payload: as it is before.
+            stored: it is in stored form, and so is the result.
 
         Raises:
             UsageError: a place has nothing around it.
             ChangeRefused: the patch does not fit.
         """
+        given: Callable[[Any], Any] = _in_stored_form if stored else lambda value: value
+
+        def patched(patch: list[dict[str, Any]]) -> Any:
+            return apply_change(payload, patch, "json-patch", stored=stored).result
+
         for path, value in self.set.items():
-            payload = apply_change(payload, [placed(payload, path, value)], "json-patch").result
+            payload = patched([placed(payload, path, given(value))])
         if self.patch:
-            payload = apply_change(payload, [dict(operation) for operation in self.patch], "json-patch").result
+            payload = patched(
+                [{key: given(part) if key == "value" else part for key, part in one.items()} for one in self.patch]
+            )
         for path, value in self.secrets.items():
-            payload = apply_change(payload, [placed(payload, path, value)], "json-patch").result
+            payload = patched([placed(payload, path, given(value))])
         return payload
 
     @property
@@ -117,6 +129,10 @@ def edits_of(
         input=None if input is ... else (input,),
         secrets={to_pointer(place): value for place, value in (secrets or {}).items()},
     )
+
+
+def _in_stored_form(value: Any) -> Any:
+    return encode(value).stored
 
 
 def placed(payload: Any, path: str, value: Any) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def rerun_course(
     if step < 1:
         raise UsageError(f"{info.id} is re-run from a step from 1 on; step 0 is its start")
     if edits.touch_the_payload:
-        edits.apply(state_at(info, step - 1, found).payload)
+        edits.apply(state_at(info, step - 1, found).stored_payload, stored=True)
     name = None if isinstance(agent, Agent) else info.agent
     cls = Rerun if prefix == "execute" else FoldedRerun
     return cls(found, info, step, edits=edits, allow=allow, reuse=reuse, name=name, ignore=IgnoreRules(ignore))
