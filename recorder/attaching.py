@@ -9,8 +9,9 @@ recorder: it knows only that some calls are answered and the others are to be ma
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Generator
-from contextvars import ContextVar
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .run_recorder import RunRecorder
     from .scope import Scope
     from .store import EventStore, RunInfo
+    from .turns import Turns
 
 
 class Answer(Protocol):
@@ -76,12 +78,36 @@ class Attachment(ABC):
         """The recorded value of a read, in a tuple; None if the value is to be read."""
 
     @abstractmethod
-    def child(self, name: str, scope: Scope) -> Attachment | None:
-        """The recording of a child run that begins there; None if it is to be recorded."""
+    def child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Attachment | None:
+        """The recording of a child run that begins there, with `{payload, input, params}`; None to record it."""
 
     @abstractmethod
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
         """The answer to a question to a person, in a tuple; None if it is to be asked."""
+
+    def comes_to(self, turns: Turns) -> None:
+        """The code has come to an event loop: it entered the run there, or started the loop within the run."""
+        return
+
+    def timer(
+        self,
+        loop: AbstractEventLoop,
+        call_at: Callable[..., TimerHandle],
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+        scope: Scope,
+    ) -> TimerHandle:
+        """Make a timer that the code creates outside of calls, with `call_at`, the loop's own.
+
+        `scope.task.timer(scope.recorder.round)` numbers it; `timers.create_timer` makes one that is recorded.
+        """
+        return call_at(when, callback, *args, context=context)
+
+    async def turn(self, kind: str, scope: Scope) -> bool:
+        """Wait until it is the turn of `subrun.started` or `subrun.finished`; False to wait as while recording."""
+        return False
 
 
 class Waiting(ABC):
@@ -100,11 +126,11 @@ waiting: ContextVar[Waiting | None] = ContextVar("agentreplay_attachment", defau
 """What the run that begins next is attached to, if to anything."""
 
 
-def attachment_for(name: str, parent_scope: Scope | None) -> Attachment | None:
+def attachment_for(name: str, begun_with: Mapping[str, Any], parent_scope: Scope | None) -> Attachment | None:
     """What a run that begins here is attached to: its part of the parent's recording, or what waits for it."""
     if parent_scope is not None:
         attachment = parent_scope.recorder.attachment
-        return None if attachment is None else attachment.child(name, parent_scope)
+        return None if attachment is None else attachment.child(name, begun_with, parent_scope)
     waits = waiting.get()
     return None if waits is None else waits.begins(name)
 

@@ -29,7 +29,9 @@ from .responses import model_of, stop_reason_of, usage_of
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope
 from .signals import STOPS, all_in
+from .turns import in_turn, on_this_loop
 from .values import already_stored, encode_bytes, loads
+from .writer import on_event_loop
 
 Form: TypeAlias = Literal["coroutine", "future", "thread future", "generator", "async generator"]
 """As what a plain function gives an answer that is still to come."""
@@ -167,44 +169,88 @@ class Call:
         if self._stream is not None:
             self._stream.add(chunk)
 
+    async def agave(self, chunk: Any) -> None:
+        """Note a chunk of the stream, in its turn."""
+        async with in_turn(self.scope):
+            if self._stream is not None:
+                self._stream.add(chunk)
+                if self.scope.within is None:
+                    self._stream.turns.append(self._log.turn())
+
     def returned(self, value: Any, *, abandoned: bool = False) -> None:
         """Append `*.returned`."""
-        self._log.emit(*self._return(value, abandoned), round=self._round, scope=self.scope, wait=True)
+        self._ends(*self._return(value, abandoned, self._is_inline()))
 
-    async def areturned(self, value: Any) -> None:
-        """Append `*.returned`."""
-        try:
-            await self._log.aemit(*self._return(value, False), round=self._round, scope=self.scope)
-        except asyncio.CancelledError:  # before it was committed; so the agent never gets the result
-            self._post_cancelled()
-            raise
+    async def areturned(self, value: Any, *, abandoned: bool = False) -> None:
+        """Append `*.returned`, in its turn."""
+        await self._aends(*self._return(value, abandoned))
 
     def raised(self, error: BaseException) -> None:
         """Append that the call failed or was cancelled."""
         if self._has_failed(error):
-            self._log.emit(*self._failure(error), round=self._round, scope=self.scope, wait=True)
+            self._ends(*self._failure(error, self._is_inline()))
 
     async def araised(self, error: BaseException) -> None:
-        """Append that the call failed or was cancelled."""
+        """Append that the call failed, in its turn; or that it was cancelled, at once."""
         if self._has_failed(error):
-            await self._log.aemit(*self._failure(error), round=self._round, scope=self.scope)
+            await self._aends(*self._failure(error))
+
+    def moment(self) -> int | None:
+        """A number that is another one once the running task was suspended; None where nothing takes turns."""
+        turns = on_this_loop(self.scope)
+        return None if turns is None else turns.ticks
+
+    async def aclosed(self, moment: int | None, error: BaseException | None = None) -> None:
+        """Append how a stream ended that its consumer closed: in its turn, if the consumer was suspended by that.
+
+        Args:
+            moment: when it began to be closed.
+            error: what came of it, if anything.
+        """
+        if moment != self.moment():
+            await (self.areturned(None, abandoned=True) if error is None else self.araised(error))
+        elif error is None:
+            self.returned(None, abandoned=True)
+        else:
+            self.raised(error)
+
+    def _is_inline(self) -> bool:
+        """Whether a call that ends here ends without suspending an event loop's task."""
+        return self.scope.within is None and on_event_loop()
+
+    def _ends(self, kind: str, make: Callable[[], Data | None]) -> None:
+        self._log.emit(kind, make, round=self._round, scope=self.scope, wait=True)
+
+    async def _aends(self, kind: str, make: Callable[[], Data | None]) -> None:
+        if not self.id:
+            return
+        try:
+            async with in_turn(self.scope):
+                await self._log.aemit(kind, make, round=self._round, scope=self.scope)
+        except asyncio.CancelledError:  # before it was committed; so the agent never gets the result
+            self._post_cancelled()
+            raise
 
     def finished(self, value: Any, error: BaseException | None) -> None:
         """Append how the call ended, without waiting; for a callback of a future, which has no time."""
         if error is None:
-            self._log.post(*self._return(value, False), round=self._round, scope=self.scope)
+            self._log.post(*self._return(value), round=self._round, scope=self.scope)
         elif self._has_failed(error):
             self._log.post(*self._failure(error), round=self._round, scope=self.scope)
 
-    def _return(self, value: Any, abandoned: bool) -> tuple[str, Callable[[], Data | None]]:
+    def _return(
+        self, value: Any, abandoned: bool = False, inline: bool = False
+    ) -> tuple[str, Callable[[], Data | None]]:
         duration, stream = round(time.perf_counter() - self._started, 6), self._stream
-        extra = {**self._extra(), **({"abandoned": True} if abandoned else {})}
+        extra = self._extra(inline)
+        if abandoned:
+            extra["abandoned"] = True
 
         def tool() -> Data | None:
             if not self.id:
                 return None
             self._recorder.count_tool(self.effect.name, duration, True)
-            return ToolReturnedData(call=self.id, result=value, duration=duration, **extra)
+            return ToolReturnedData(call=self.id, result=value, duration=duration, turn=self._turn(), **extra)
 
         def model() -> Data | None:
             if not self.id:
@@ -214,7 +260,13 @@ class Call:
                 usage, stop_reason = usage or stream.usage, stop_reason or stream.stop_reason
             self._recorder.answered(self.id, self._round, self.scope.within, usage or {})
             return ModelReturnedData(
-                call=self.id, response=value, usage=usage, stop_reason=stop_reason, duration=duration, **extra
+                call=self.id,
+                response=value,
+                usage=usage,
+                stop_reason=stop_reason,
+                duration=duration,
+                turn=self._turn(),
+                **extra,
             )
 
         return f"{self.effect.kind}.returned", tool if self.effect.kind == "tool" else model
@@ -226,27 +278,35 @@ class Call:
             return False
         return not any(all_in(error, stop) for stop in STOPS)
 
-    def _failure(self, error: BaseException) -> tuple[str, Callable[[], Data | None]]:
+    def _failure(self, error: BaseException, inline: bool = False) -> tuple[str, Callable[[], Data | None]]:
         duration, info = round(time.perf_counter() - self._started, 6), error_info(error)
+        extra = self._extra(inline)
 
         def make() -> Data | None:
             if not self.id:
                 return None
             if self.effect.kind == "tool":
                 self._recorder.count_tool(self.effect.name, duration, False)
-            return CallFailedData(call=self.id, error=info, duration=duration, **self._extra())
+            return CallFailedData(call=self.id, error=info, duration=duration, turn=self._turn(), **extra)
 
         return f"{self.effect.kind}.failed", make
 
-    def _extra(self) -> dict[str, Any]:
-        extra = _extra_of(self._stream)
-        return extra if self._form is None else {**extra, "form": self._form}
+    def _extra(self, inline: bool) -> dict[str, Any]:
+        extra = {} if self._stream is None else self._stream.told()
+        if self._form is not None:
+            extra["form"] = self._form
+        if inline:
+            extra["inline"] = True
+        return extra
+
+    def _turn(self) -> int | None:
+        return self._log.turn_of_event() if self.scope.within is None else None
 
     def _post_cancelled(self) -> None:
         """Append `call.cancelled`, without waiting: what is being cancelled or closed has no time."""
 
         def make() -> Data | None:
-            return CallCancelledData(call=self.id) if self.id else None
+            return CallCancelledData(call=self.id, turn=self._turn()) if self.id else None
 
         self._log.post("call.cancelled", make, round=self._round, scope=self.scope)
 
@@ -254,10 +314,11 @@ class Call:
 class _Stream:
     """The chunks of a stream, as they were when they passed: who gets them may mutate them."""
 
-    __slots__ = ("chunks", "dropped", "stop_reason", "usage")
+    __slots__ = ("chunks", "dropped", "stop_reason", "turns", "usage")
 
     def __init__(self) -> None:
         self.chunks: list[Any] = []
+        self.turns: list[int] = []
         self.dropped = 0
         self.usage: dict[str, Any] | None = None
         self.stop_reason: str | None = None
@@ -271,8 +332,11 @@ class _Stream:
         else:
             self.dropped += 1
 
-
-def _extra_of(stream: _Stream | None) -> dict[str, Any]:
-    if stream is None:
-        return {}
-    return {"stream": stream.chunks, "dropped": stream.dropped} if stream.dropped else {"stream": stream.chunks}
+    def told(self) -> dict[str, Any]:
+        """What the call's last event says of it."""
+        told: dict[str, Any] = {"stream": self.chunks}
+        if self.dropped:
+            told["dropped"] = self.dropped
+        if self.turns:
+            told["turns"] = self.turns
+        return told

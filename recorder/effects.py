@@ -169,19 +169,24 @@ def _driving(begin: Callable[..., Awaitable[tuple[Call | None, AsyncGenerator[An
                 raise
             given = None
             if call is not None:
-                call.gave(item)
+                try:
+                    await call.agave(item)
+                except BaseException as error:  # cancelled before the item had its turn: as if where the item was made
+                    step, given = generator.athrow, error
+                    continue
             try:
                 step, given = generator.asend, (yield item)
             except GeneratorExit:
+                moment = None if call is None else call.moment()
                 try:
                     with inside:
                         await generator.aclose()
                 except BaseException as error:
                     if call is not None:
-                        call.raised(error)
+                        await call.aclosed(moment, error)
                     raise
                 if call is not None:
-                    call.returned(None, abandoned=True)
+                    await call.aclosed(moment)
                 raise
             except BaseException as error:
                 step, given = generator.athrow, error

@@ -6,6 +6,12 @@ user's own (a tool's arguments, a payload) are in *stored form* when read from a
 or tagged where plain JSON would lose something (see `values`). When appended they may be any
 Python object; the store encodes and redacts them.
 
+*Turns* tell in which order things reached the agent from outside (`recorder/turns.py`). An event outside of any call
+(`within` is None) that says that a call returned, failed or was cancelled, that a timer fired, or that a child run
+started or finished, takes the next turn; so does each chunk of an asynchronous stream, which has no event of its own.
+They are numbered from 1, in each run and, if others joined it, by each writer. The call's last event has the numbers of
+its chunks, `turns`; an event's own number is that of the one before it and one more, unless it says another, `turn`.
+
 Logs outlive code. Unknown kinds and unknown fields are kept as they are. A change of a shape
 raises that kind's `version` and adds an upcaster.
 """
@@ -166,7 +172,15 @@ class ModelCalledData(Data):
 
 
 class ModelReturnedData(Data):
-    """`stream` is the list of raw chunks when the call was streamed; `duration` in seconds."""
+    """How a call ended.
+
+    Attributes:
+        stream: the list of raw chunks when the call was streamed.
+        turns: of each chunk of an asynchronous stream outside of other calls, also of those that were not kept.
+        turn: the event's own, where it does not follow from the events before it.
+        duration: in seconds.
+        inline: whether it ended on an event loop without suspending, so without waiting for a turn.
+    """
 
     call: str
     response: Any = None
@@ -175,14 +189,20 @@ class ModelReturnedData(Data):
     stop_reason: str | None = None
     duration: float | None = None
     inline: bool = False
+    turns: list[int] | None = None
+    turn: int | None = None
 
 
 class CallFailedData(Data):
+    """Fields as of a call that returned."""
+
     call: str
     error: ErrorInfo
     stream: list[Any] | None = None
     duration: float | None = None
     inline: bool = False
+    turns: list[int] | None = None
+    turn: int | None = None
 
 
 class ToolCalledData(Data):
@@ -198,19 +218,29 @@ class ToolCalledData(Data):
 
 
 class ToolReturnedData(Data):
+    """Fields as of a model call that returned."""
+
     call: str
     result: Any = None
     stream: list[Any] | None = None
     duration: float | None = None
     inline: bool = False
+    turns: list[int] | None = None
+    turn: int | None = None
 
 
 class CallCancelledData(Data):
+    """After the return or failure of the same call: the agent was cancelled before it got that."""
+
     call: str
+    turn: int | None = None
 
 
 class TimerFiredData(Data):
+    """`timer` is its number by creation, from 1, in the envelope's task and round, in which it was created."""
+
     timer: int
+    turn: int | None = None
 
 
 class ValueReadData(Data):
@@ -313,6 +343,7 @@ class SubrunStartedData(Data):
     run: str
     name: str
     call: str | None = None
+    turn: int | None = None
 
 
 class SubrunFinishedData(Data):
@@ -323,10 +354,11 @@ class SubrunFinishedData(Data):
     result: Any = None
     error: ErrorInfo | None = None
     merge: dict[str, Any] | None = None
+    turn: int | None = None
 
 
 class ReportData(Data):
-    """`source` is report, log, note, diagnostics or importer; `level` as in logging, lower case."""
+    """`source` is report, log, note, order, diagnostics or importer; `level` as in logging, lower case."""
 
     source: str = "report"
     level: str | None = None

@@ -77,6 +77,8 @@ class JoinedRecorder(RunRecorder):
         self.tools: dict[str, dict[str, Any]] = {}
         self.given: dict[str, Any] = {}
         self.attachment = None
+        self.context = None
+        self.threads = {}
         self._calls = 0
         self._answered = (-1, "")
         unusable: StoreError | None = None
@@ -282,7 +284,7 @@ class JoinedBlock:
     def _entered(self, recorder: JoinedRecorder) -> JoinedRun:
         self._recorder = recorder
         self._stack.enter_context(entered(recorder.scope))
-        self._stack.enter_context(scope_is_carried())
+        self._stack.enter_context(scope_is_carried(recorder))
         return JoinedRun(recorder)
 
     def _entered_recorder(self) -> JoinedRecorder:

@@ -19,7 +19,7 @@ from typing import Any, Final, overload
 from pydantic import ValidationError
 
 from .agent_result import AgentResult
-from .attaching import attachment_for
+from .attaching import Attachment, attachment_for
 from .context import Context
 from .copying import copy_value
 from .decisions import Complete, Continue, NextStep
@@ -155,18 +155,36 @@ class Agent:
 
     def begin(self, payload: Any, *, store: EventStore | str | None = None, **given: Any) -> Execution:
         """Record the start of a run, and return it ready to be executed; `run` has the arguments."""
-        return Execution(self, self._recorder(payload, store, **given), **given)
+        return Execution(self, self._recorder(payload, store, self._attachment(payload, **given), **given), **given)
 
     async def _abegin(self, payload: Any, *, store: EventStore | str | None, **given: Any) -> Execution:
         """`begin`, which commits, in a thread of its own; on copies, which nobody mutates meanwhile."""
         given = {name: copy_value(value) if name in ("input", "params") else value for name, value in given.items()}
-        begin = functools.partial(self._recorder, copy_value(payload), store, **given)
-        return Execution(self, await begun_in_turn(begin, abandon), **given)
+        attachment = self._attachment(payload, **given)
+        begin = functools.partial(self._recorder, copy_value(payload), store, attachment, **given)
+        # Nothing begins, and so nothing is committed, where code is attached to a recording.
+        recorder = await begun_in_turn(begin, abandon) if attachment is None else begin()
+        return Execution(self, recorder, **given)
+
+    def _attachment(
+        self,
+        payload: Any,
+        *,
+        input: Any = None,
+        params: Mapping[str, Any] | None = None,
+        parent: Parent | None = None,
+        **_: Any,
+    ) -> Attachment | None:
+        begun_with = {"payload": payload, "input": input, "params": params or {}}
+        if parent is None:
+            return attachment_for(self.name, begun_with, None)
+        return attachment_for(parent.name, begun_with, parent.scope)
 
     def _recorder(
         self,
         payload: Any,
         store: EventStore | str | None,
+        attachment: Attachment | None,
         *,
         input: Any = None,
         params: Mapping[str, Any] | None = None,
@@ -186,7 +204,7 @@ class Agent:
             code=code_version(folder_of(code)),
             parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
-            attachment=attachment_for(self.name, None if parent is None else parent.scope),
+            attachment=attachment,
         )
 
 
@@ -227,9 +245,9 @@ class Execution:
         try:
             result = await self._arun()
         except BaseException as error:
-            self._tell_parent(error)
+            await self._atell_parent(error)
             raise
-        self._tell_parent()
+        await self._atell_parent()
         return result
 
     def _run(self) -> AgentResult:
@@ -237,6 +255,8 @@ class Execution:
             with ExitStack() as stack:
                 runner: asyncio.Runner | None = None
                 try:
+                    if self._parent is not None:
+                        self._parent.started(self.recorder)
                     self._enter(stack)
                     while True:
                         if (result := self._before_round()) is not None:
@@ -258,6 +278,8 @@ class Execution:
         try:
             with ExitStack() as stack:
                 try:
+                    if self._parent is not None:
+                        await self._parent.astarted(self.recorder)
                     self._enter(stack)
                     while True:
                         if (result := self._before_round()) is not None:
@@ -278,14 +300,16 @@ class Execution:
             await self.recorder.aclose()
 
     def _enter(self, stack: ExitStack) -> None:
-        if self._parent is not None:
-            self._parent.started(self.recorder)
         stack.enter_context(entered(Scope(self.recorder)))
-        stack.enter_context(scope_is_carried())
+        stack.enter_context(scope_is_carried(self.recorder))
 
     def _tell_parent(self, error: BaseException | None = None) -> None:
         if self._parent is not None:
             self._parent.finished(self.recorder, self.ending.status, self.ending.result, error)
+
+    async def _atell_parent(self, error: BaseException | None = None) -> None:
+        if self._parent is not None:
+            await self._parent.afinished(self.recorder, self.ending.status, self.ending.result, error)
 
     # -- between rounds -----------------------------------------------------------------------------
 

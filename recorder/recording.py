@@ -14,7 +14,7 @@ from types import CodeType, TracebackType
 from typing import Any, Literal, Self
 
 from .agent_result import AgentResult
-from .attaching import attachment_for
+from .attaching import Attachment, attachment_for
 from .calls import Call, Effect, check_safety
 from .context import Context
 from .copying import copy_value
@@ -189,32 +189,38 @@ class RecordedBlock:
         self._options = options
         self.caller: CodeType | None = None
         self._parent: Parent | None = None
+        self._attachment: Attachment | None = None
         self._run: Recording | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Recording:
-        return self._entered(off_the_loop(self._begin()))
+        run = self._began(off_the_loop(self._begin()))
+        try:
+            if self._parent is not None:
+                self._parent.started(run.recorder)
+        except BaseException as error:
+            self._leave(run, error)
+            raise
+        return self._entered(run)
 
     async def __aenter__(self) -> Recording:
         # It commits, so it happens in a thread of its own; on copies, which nobody mutates meanwhile.
         self._given = copy_value(self._given)
-        return self._entered(await begun_in_turn(self._begin(copy_value), abandon))
+        begin = self._begin(copy_value)
+        run = self._began(begin() if self._attachment is not None else await begun_in_turn(begin, abandon))
+        try:
+            if self._parent is not None:
+                await self._parent.astarted(run.recorder)
+        except BaseException as error:
+            await self._aleave(run, error)
+            raise
+        return self._entered(run)
 
     def __exit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:
-        run = self._entered_run()
-        try:
-            return self._end(run, error)
-        finally:
-            run.close()
+        return self._leave(self._entered_run(), error)
 
     async def __aexit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:
-        run = self._entered_run()
-        try:
-            return self._end(run, error)
-        finally:
-            if type(error) is GeneratorExit:  # a coroutine that is closed may not await
-                run.close()
-            await run.aclose()
+        return await self._aleave(self._entered_run(), error)
 
     def _begin(self, copied: Callable[[Any], Any] = lambda value: value) -> Callable[[], RunRecorder]:
         """Prepare what records the start of the run; it may be called in another thread."""
@@ -224,7 +230,8 @@ class RecordedBlock:
         watch = self._payload if callable(self._payload) else None
         payload = copied(self._payload if watch is None else watch())
 
-        attachment = attachment_for(self._name, None if parent is None else parent.scope)
+        begun_with = {"payload": payload, **self._given, "params": self._given["params"] or {}}
+        attachment = self._attachment = attachment_for(self._name, begun_with, None if parent is None else parent.scope)
         if attachment is not None:
             self._given = {"input": attachment.input, "params": attachment.params}
 
@@ -244,17 +251,13 @@ class RecordedBlock:
 
         return begin
 
-    def _entered(self, recorder: RunRecorder) -> Recording:
-        run = self._run = Recording(recorder, signal=self._signal, **self._given)
-        try:
-            if self._parent is not None:
-                self._parent.started(recorder)
-        except BaseException as error:
-            self._end(run, error)
-            run.close()
-            raise
-        self._stack.enter_context(entered(Scope(recorder)))
-        self._stack.enter_context(scope_is_carried())
+    def _began(self, recorder: RunRecorder) -> Recording:
+        self._run = Recording(recorder, signal=self._signal, **self._given)
+        return self._run
+
+    def _entered(self, run: Recording) -> Recording:
+        self._stack.enter_context(entered(Scope(run.recorder)))
+        self._stack.enter_context(scope_is_carried(run.recorder))
         return run
 
     def _entered_run(self) -> Recording:
@@ -262,20 +265,45 @@ class RecordedBlock:
             raise UsageError("this block is left before it was entered")
         return self._run
 
+    def _leave(self, run: Recording, error: BaseException | None) -> bool:
+        try:
+            try:
+                dealt_with = self._end(run, error)
+            except BaseException as failure:
+                self._tell_parent(run, failure)
+                raise
+            self._tell_parent(run, None if dealt_with else error)
+            return dealt_with
+        finally:
+            run.close()
+
+    async def _aleave(self, run: Recording, error: BaseException | None) -> bool:
+        try:
+            try:
+                dealt_with = self._end(run, error)
+            finally:
+                if type(error) is GeneratorExit:  # a coroutine that is closed may not await
+                    run.close()
+                await run.aclose()
+        except BaseException as failure:
+            await self._atell_parent(run, failure)
+            raise
+        await self._atell_parent(run, None if dealt_with else error)
+        return dealt_with
+
     def _end(self, run: Recording, error: BaseException | None) -> bool:
         try:
-            dealt_with = run.ended(error)
-        except BaseException as failure:
-            self._tell_parent(run, failure)
-            raise
+            return run.ended(error)
         finally:
             self._stack.close()
-        self._tell_parent(run, None if dealt_with else error)
-        return dealt_with
 
     def _tell_parent(self, run: Recording, error: BaseException | None) -> None:
         if self._parent is not None:
             self._parent.finished(run.recorder, run.status, run.result, error)
+
+    async def _atell_parent(self, run: Recording, error: BaseException | None) -> None:
+        if self._parent is not None:
+            await self._parent.afinished(run.recorder, run.status, run.result, error)
 
 
 def _outcome_of(error: BaseException) -> str:

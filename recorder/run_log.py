@@ -80,6 +80,8 @@ class RunLog:
     Attributes:
         lock: guards what must happen between two events.
         round: the round that events belong to unless they say otherwise.
+        turns: how many turns were taken so far (`turns`): by events that say what reached the agent, outside of other
+            calls, and by chunks of streams, which no events of their own say.
         failure: why nothing is recorded any more, or None.
         ended: whether the run's last event was appended, or nothing is appended any more.
     """
@@ -92,6 +94,8 @@ class RunLog:
         self.policy = policy
         self.lock = threading.RLock()
         self.round = round
+        self.turns = 0
+        self._turns_told = 0
         self.failure: RecordingFailed | None = None
         self.ended = False
         self._end = end or LogEnd(store, info, FIRST)
@@ -105,6 +109,24 @@ class RunLog:
     def recording(self) -> bool:
         """Whether there is anything to append to: the run goes on, and was not given up with a warning."""
         return not self.ended and (self.failure is None or self.policy == "raise")
+
+    # -- turns --------------------------------------------------------------------------------------
+
+    def turn(self) -> int:
+        """Take a turn that no event says, and return its number, from 1."""
+        with self.lock:
+            self.turns += 1
+            return self.turns
+
+    def turn_of_event(self) -> int | None:
+        """Take a turn that an event says; returns the `turn` of its data, None where the number follows by itself.
+
+        To be called by the function that makes the data, so that the numbers are in the order of the log.
+        """
+        self.turns += 1
+        follows = self.turns == self._turns_told + 1
+        self._turns_told = self.turns
+        return None if follows else self.turns
 
     # -- appending ----------------------------------------------------------------------------------
 

@@ -122,6 +122,7 @@ class RunRecorder:
         self.note = None if place is None else {"code": place}  # for the store; see `EventStore.note`
         self.attachment = attachment
         self.context: Any = None
+        self.threads: dict[int, int] = {}  # the ident of each that the run has started, and how often it is at work
         if attachment is not None:
             self.store, self.info = attachment.store, attachment.info
             self.payload = LivePayload(attachment.payload, self.store.redactor)

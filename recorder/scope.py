@@ -3,8 +3,9 @@
 A context variable carries it, so that nothing has to be passed through the user's functions. It has to follow the work
 into other tasks and threads, which get paths of their own, by order of creation: "0" is where the run began, "0.3:1"
 the second task that it started in round 3. In every execution of the same code they are the same, unlike ids. So while
-a run is in progress three functions look for a scope where they are called: `Thread.start` and
-`ThreadPoolExecutor.submit`, which carry it over (a thread starts without context), and asyncio's `create_task`.
+a run is in progress four functions look for a scope where they are called: `Thread.start` and
+`ThreadPoolExecutor.submit`, which carry it over (a thread starts without context), and asyncio's `create_task` and
+`call_at`, whose timers are numbered in the task.
 
 Only this variable is carried. Whatever else the context of the caller holds, the new thread does without, as it would
 if nothing were recorded.
@@ -17,11 +18,14 @@ import functools
 import itertools
 import os
 import threading
-from asyncio import BaseEventLoop
+from asyncio import BaseEventLoop, _get_running_loop
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+
+from .timers import carrying_call_at
+from .turns import joined, left
 
 if TYPE_CHECKING:
     from .run_recorder import RunRecorder
@@ -34,12 +38,13 @@ class TaskPath:
         text: as events show it.
     """
 
-    __slots__ = ("_children", "_round", "text")
+    __slots__ = ("_children", "_round", "_timers", "text")
 
     def __init__(self, text: str = "0", round: int = -1) -> None:
         self.text = text
         self._round = round
         self._children = (round, itertools.count())
+        self._timers = (round, itertools.count(1))
 
     def child(self, round: int) -> TaskPath:
         """The path of the next task or thread that this one starts, which it does in that round."""
@@ -48,6 +53,12 @@ class TaskPath:
         number = next(self._children[1])
         # Counted by round, so that a task more in one round changes nothing in the others.
         return TaskPath(f"{self.text}.{number}" if round == self._round else f"{self.text}.{round}:{number}", round)
+
+    def timer(self, round: int) -> int:
+        """The number, from 1, of the next timer that this one creates, which it does in that round."""
+        if self._timers[0] != round:
+            self._timers = (round, itertools.count(1))
+        return next(self._timers[1])
 
 
 class Scope:
@@ -105,6 +116,20 @@ class BackgroundThread(threading.Thread):
     """A thread of ours, which belongs to no run."""
 
 
+@contextmanager
+def at_work(scope: Scope) -> Iterator[None]:
+    """In a block of a thread that the run started: who attaches code to a recording may ask which of them there are."""
+    threads, own = scope.recorder.threads, threading.get_ident()
+    threads[own] = threads.get(own, 0) + 1
+    try:
+        yield
+    finally:
+        if threads[own] == 1:
+            del threads[own]
+        else:
+            threads[own] -= 1
+
+
 def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
     @functools.wraps(start)
     def carrying(thread: threading.Thread) -> None:
@@ -121,7 +146,7 @@ def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[thre
 
         def run_in_scope() -> None:
             restore()
-            with entered(inner):
+            with entered(inner), at_work(inner):
                 run()
 
         thread.run = run_in_scope  # type: ignore[method-assign]  # until it runs
@@ -148,7 +173,7 @@ def _carrying_submit(submit: Callable[..., Future[Any]]) -> Callable[..., Future
 
 
 def _run_in(scope: Scope, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    with entered(scope):
+    with entered(scope), at_work(scope):
         return fn(*args, **kwargs)
 
 
@@ -156,8 +181,12 @@ def _carrying_create_task(create_task: Callable[..., Any]) -> Callable[..., Any]
     @functools.wraps(create_task)
     def carrying(loop: BaseEventLoop, coro: Any, **options: Any) -> Any:
         scope = current.get()
+        if scope is None:
+            return create_task(loop, coro, **options)
+        if scope.within is None:  # a loop that the run has come to, perhaps to start it with this very task
+            joined(loop, scope.recorder)
         # A context that is given is the caller's own, and perhaps other tasks' too; it is left as it is.
-        if scope is None or options.get("context") is not None:
+        if options.get("context") is not None:
             return create_task(loop, coro, **options)
         with entered(scope.in_new_task()):  # which the task copies
             return create_task(loop, coro, **options)
@@ -169,6 +198,7 @@ _CARRIERS: Final[tuple[tuple[type, str, Callable[[Any], Any]], ...]] = (
     (threading.Thread, "start", _carrying_start),
     (ThreadPoolExecutor, "submit", _carrying_submit),
     (BaseEventLoop, "create_task", _carrying_create_task),
+    (BaseEventLoop, "call_at", functools.partial(carrying_call_at, current=current)),
 )
 
 _lock = threading.Lock()
@@ -186,8 +216,12 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def scope_is_carried() -> Iterator[None]:
-    """While any such block is active, threads, thread pools and asyncio tasks run in the scope that started them."""
+def scope_is_carried(recorder: RunRecorder | None = None) -> Iterator[None]:
+    """While any such block is active, threads, thread pools and asyncio tasks run in the scope that started them.
+
+    Args:
+        recorder: of the run that the block is; it takes part in the turns of the event loop that runs here.
+    """
     global _runs_in_progress
     with _lock:
         _runs_in_progress += 1
@@ -198,8 +232,12 @@ def scope_is_carried() -> Iterator[None]:
                 setattr(cls, name, ours)
                 _replaced.append((cls, name, before, ours))
     try:
+        if recorder is not None and (loop := _get_running_loop()) is not None:
+            joined(loop, recorder)
         yield
     finally:
+        if recorder is not None:
+            left(recorder)
         with _lock:
             _runs_in_progress -= 1
             if _runs_in_progress == 0:

@@ -6,12 +6,14 @@ sees of the parent's payload, and what it may bring back, follow MemberJunction'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from .agent_result import AgentResult
-from .events import SubrunFinishedData, SubrunStartedData
+from .events import Data, SubrunFinishedData, SubrunStartedData
 from .introspection import clean
 from .leaves import live_tree
 from .live_payload import LivePayload
@@ -20,6 +22,7 @@ from .payload import ChangeResult, apply_scope, extract_downstream, merge_upstre
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope, current
 from .store import EventStore
+from .turns import in_turn
 from .values import already_stored, encode
 
 
@@ -51,22 +54,56 @@ class Parent:
 
     def started(self, child: RunRecorder) -> None:
         """Record in the parent that the child has started."""
-        data = SubrunStartedData(run=child.info.uid, name=clean(self.name), call=self.scope.within)
-        self.recorder.emit("subrun.started", data, scope=self.scope)
+
+        def make() -> Data:
+            uid, name = child.info.uid, clean(self.name)
+            return SubrunStartedData(run=uid, name=name, call=self.scope.within, turn=self._turn())
+
+        self.recorder.emit("subrun.started", make, scope=self.scope)
+
+    async def astarted(self, child: RunRecorder) -> None:
+        """`started`, in its turn: a thread has recorded the child's start, and came back whenever it was through."""
+        await self._in_turn("subrun.started", functools.partial(self.started, child))
 
     def finished(
         self, child: RunRecorder, status: str, result: AgentResult | None, error: BaseException | None = None
     ) -> None:
         """Record in the parent how the child ended, and bring its payload back."""
         merge = self._bring_back(child) if self.upstream is not None and status == "completed" else None
-        data = SubrunFinishedData(
-            run=child.info.uid,
-            status=status,
-            result=None if result is None else result.to_json(),
-            error=None if error is None else error_info(error),
-            merge=merge,
-        )
-        self.recorder.emit("subrun.finished", data, scope=self.scope)
+
+        def make() -> Data:
+            return SubrunFinishedData(
+                run=child.info.uid,
+                status=status,
+                result=None if result is None else result.to_json(),
+                error=None if error is None else error_info(error),
+                merge=merge,
+                turn=self._turn(),
+            )
+
+        self.recorder.emit("subrun.finished", make, scope=self.scope)
+
+    async def afinished(
+        self, child: RunRecorder, status: str, result: AgentResult | None, error: BaseException | None = None
+    ) -> None:
+        """`finished`, in its turn: the child's end is committed, which took whatever time it took."""
+        finished = functools.partial(self.finished, child, status, result, error)
+        if type(error) is GeneratorExit:  # a coroutine that is closed may not await
+            finished()
+        else:
+            await self._in_turn("subrun.finished", finished)
+
+    async def _in_turn(self, kind: str, append: Callable[[], None]) -> None:
+        attachment = self.recorder.attachment
+        async with AsyncExitStack() as stack:
+            try:
+                if attachment is None or not await attachment.turn(kind, self.scope):
+                    await stack.enter_async_context(in_turn(self.scope))
+            finally:  # at once, if that was cancelled: the child has started, or ended, all the same
+                append()
+
+    def _turn(self) -> int | None:
+        return self.recorder.log.turn_of_event() if self.scope.within is None else None
 
     def _bring_back(self, child: RunRecorder) -> dict[str, Any]:
         """Merge the child's payload into the parent's, as far as the path specs allow; one change of the parent's."""

@@ -167,10 +167,12 @@ async def test_a_timeout_of_the_agents_own_cancels_the_call_only(store: EventSto
         return ar.Complete("went on")
 
     assert (await step.arun(store=store)).value == "went on"
-    assert outline(store)[1:5] == [
+    assert outline(store)[1:7] == [
         "model.called 1.1 slow",
+        "timer.fired",
         "call.cancelled 1.1",
         "model.called 1.2 slow",
+        "timer.fired",
         "call.cancelled 1.2",
     ]
     assert one(store, "run.finished").data.status == "completed"
@@ -192,7 +194,7 @@ async def test_a_call_that_swallows_its_cancellation_returns_after_it(store: Eve
         await asyncio.sleep(0.05)
         task.cancel()
         assert await task == "anyway"
-    assert outline(store) == ["tool.called 0.1 stubborn", "tool.returned 0.1"]
+    assert outline(store) == ["tool.called 0.1 stubborn", "timer.fired", "tool.returned 0.1"]
 
 
 async def test_what_goes_on_after_the_end_is_not_recorded(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
@@ -213,7 +215,7 @@ async def test_what_goes_on_after_the_end_is_not_recorded(store: EventStore, cap
     assert "has ended" in caplog.text
     go.set()
     assert await tasks[0] == "late"
-    assert kinds(store) == ["run.started", "tool.called", "run.finished"]
+    assert kinds(store) == ["run.started", "tool.called", "timer.fired", "run.finished"]
 
 
 async def test_a_run_cancelled_while_it_begins_is_recorded_as_cancelled(store: EventStore) -> None:

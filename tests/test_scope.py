@@ -22,11 +22,11 @@ from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import EventStore
 from recorded import log_of, one
 
-ORIGINAL = (threading.Thread.start, ThreadPoolExecutor.submit, BaseEventLoop.create_task)
+ORIGINAL = (threading.Thread.start, ThreadPoolExecutor.submit, BaseEventLoop.create_task, BaseEventLoop.call_at)
 
 
 def carriers() -> tuple[Any, ...]:
-    return threading.Thread.start, ThreadPoolExecutor.submit, BaseEventLoop.create_task
+    return threading.Thread.start, ThreadPoolExecutor.submit, BaseEventLoop.create_task, BaseEventLoop.call_at
 
 
 @pytest.fixture

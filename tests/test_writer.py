@@ -225,7 +225,8 @@ def test_a_collector_may_end_a_generator_in_the_middle_of_an_append(on_a_loop: b
                 use(run)
     finally:
         gc.enable()
-    assert kinds(store) == ["run.started", "tool.called", "x.collect", "tool.returned", "run.finished"]
+    but_timers = [kind for kind in kinds(store) if kind != "timer.fired"]
+    assert but_timers == ["run.started", "tool.called", "x.collect", "tool.returned", "run.finished"]
     assert one(store, "tool.returned").data.abandoned is True
 
 

@@ -1,0 +1,122 @@
+"""Timers of the agent's own: those that its code creates outside of calls, with `sleep`, `wait_for` or `call_later`.
+
+When one of them is due is a fact of the outside world, like a result. So they are numbered where they are created, in
+each task and round from 1; one that is due waits for its turn (`turns`), and firing is an event, `timer.fired`. Whoever
+created the timer holds the handle that asyncio made, and may cancel it at any time, also between due and fired; a
+cancelled timer is never recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from .events import Data, TimerFiredData
+from .signals import RecordingStopped
+from .turns import Turns, joined
+
+if TYPE_CHECKING:
+    from .scope import Scope
+
+CallAt = Callable[..., asyncio.TimerHandle]
+"""The loop's own `call_at`, bound to it."""
+
+
+def create_timer(
+    loop: asyncio.AbstractEventLoop,
+    call_at: CallAt,
+    when: float,
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    context: contextvars.Context | None,
+    scope: Scope,
+) -> asyncio.TimerHandle:
+    """Do what `loop.call_at(when, callback, *args, context=context)` does, with a timer that fires in its turn.
+
+    Args:
+        loop, when, callback, args, context: as there.
+        call_at: what makes the timer.
+        scope: where it is created.
+    """
+    turns = joined(loop, scope.recorder)
+    if turns is None:
+        return call_at(when, callback, *args, context=context)
+    if context is None:
+        context = contextvars.copy_context()
+    timer = _Timer(turns, callback, context, scope)
+    timer.handle = call_at(when, timer, *args, context=context)
+    return timer.handle
+
+
+class _Timer:
+    """What the loop calls when a timer is due, and again when it has its turn."""
+
+    __slots__ = ("__wrapped__", "_args", "_context", "_number", "_round", "_scope", "_turns", "handle")
+
+    def __init__(
+        self, turns: Turns, callback: Callable[..., object], context: contextvars.Context, scope: Scope
+    ) -> None:
+        self.__wrapped__ = callback  # so asyncio names the callback where it complains of it
+        self.handle: asyncio.TimerHandle | None = None
+        self._turns = turns
+        self._context = context
+        self._scope = scope
+        self._round = scope.recorder.round
+        self._number = scope.task.timer(self._round)
+        self._args: tuple[Any, ...] | None = None
+
+    def __call__(self, *args: Any) -> None:
+        if self._args is None:
+            self._args = args
+            self._turns.inbox.put(self)
+        else:
+            self._fire()
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def take(self) -> bool:
+        """Fire, if it was not cancelled meanwhile; see `turns.Arrival`."""
+        if self.handle is None or self.handle.cancelled():
+            return False
+        self._turns.loop.call_soon(self, *(self._args or ()), context=self._context)
+        return True
+
+    def _fire(self) -> None:
+        handle, self.handle = self.handle, None  # which held each other
+        try:
+            if handle is not None and not handle.cancelled():
+                with suppress(RecordingStopped):  # the next call of the agent's says so
+                    log = self._scope.recorder.log
+                    log.emit("timer.fired", self._data, round=self._round, scope=self._scope)
+                self.__wrapped__(*(self._args or ()))
+        finally:
+            self._turns.inbox.over(self)
+
+    def _data(self) -> Data:
+        return TimerFiredData(timer=self._number, turn=self._scope.recorder.log.turn_of_event())
+
+
+def carrying_call_at(call_at: CallAt, current: contextvars.ContextVar[Scope | None]) -> CallAt:
+    """`BaseEventLoop.call_at` that tells the agent's timers from all others."""
+
+    @functools.wraps(call_at)
+    def carrying(
+        loop: asyncio.AbstractEventLoop,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        scope = current.get()
+        if scope is None or scope.within is not None or not scope.recorder.recording:
+            return call_at(loop, when, callback, *args, context=context)
+        attachment, own = scope.recorder.attachment, functools.partial(call_at, loop)
+        create = create_timer if attachment is None else attachment.timer
+        return create(loop, own, when, callback, args, context, scope)
+
+    return carrying
