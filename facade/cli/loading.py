@@ -1,4 +1,4 @@
-"""Loading the code that `run` is to run: "agent.py:step", or "package.module:step"."""
+"""Loading the code that a verb is to run: "agent.py:step", or "package.module:step"."""
 
 from __future__ import annotations
 
@@ -10,27 +10,39 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
 
+STEP_ARGUMENTS: Final = 2
 
-def load(reference: str) -> Any:
+
+def load(reference: str, folder: str = "") -> Any:
     """The object that a reference names; its module is run, as importing it would.
 
     Args:
         reference: "path/agent.py:name" or "module:name"; name may have dots. Without one, the file's only agent.
+        folder: where it is looked for; by default the working folder.
 
     Raises:
         UsageError: there is no such file, module or name.
         Exception: what the module itself raises.
     """
-    place, colon, name = reference.rpartition(":")
-    if not colon or os.sep in name or name.endswith(".py"):
-        place, name = reference, ""
-    module = _file(Path(place)) if place.endswith(".py") or os.sep in place else _module(place)
+    place, name = split(reference)
+    module = _file(Path(folder, place)) if is_file(place) else _module(place, folder)
     return _named(module, name, reference) if name else _only_agent(module, reference)
+
+
+def split(reference: str) -> tuple[str, str]:
+    """The file or module of a reference, and the name in it; empty if there is none."""
+    place, colon, name = reference.rpartition(":")
+    return (place, name) if colon and os.sep not in name and not name.endswith(".py") else (reference, "")
+
+
+def is_file(place: str) -> bool:
+    """Whether a place is a file, and no module."""
+    return place.endswith(".py") or os.sep in place
 
 
 def _file(path: Path) -> ModuleType:
@@ -39,7 +51,8 @@ def _file(path: Path) -> ModuleType:
     path = path.absolute()
     _search_first(str(path.parent))
     # A module of that name may be there already, one of ours or of the standard library: the file gets another name.
-    taken = path.stem in sys.modules or not path.stem.isidentifier()
+    known = getattr(sys.modules.get(path.stem), "__file__", None)
+    taken = (path.stem in sys.modules and known != str(path)) or not path.stem.isidentifier()
     spec = importlib.util.spec_from_file_location(f"agent_in_{path.stem}" if taken else path.stem, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python file")
@@ -49,8 +62,8 @@ def _file(path: Path) -> ModuleType:
     return module
 
 
-def _module(name: str) -> ModuleType:
-    _search_first(os.getcwd())
+def _module(name: str, folder: str) -> ModuleType:
+    _search_first(folder or os.getcwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -88,6 +101,27 @@ def _agents(module: ModuleType) -> dict[str, Agent]:
 def _offer(module: ModuleType) -> str:
     names = ", ".join(_agents(module))
     return f"Its agents are: {names}" if names else "It holds no agent; @agentreplay.agent makes one of a step function"
+
+
+def is_step(target: Any) -> bool:
+    """Whether something is a step function: a callable of (round_index, context)."""
+    if isinstance(target, type) or not callable(target):
+        return False
+    arguments = required_arguments(target)
+    return arguments is not None and len(arguments) == STEP_ARGUMENTS
+
+
+def refuse_unless_callable(target: Any) -> None:
+    """Refuse what cannot be run.
+
+    Raises:
+        UsageError: it is a class, or cannot be called.
+    """
+    if not callable(target) or isinstance(target, type):
+        raise UsageError(
+            f"{type(target).__name__} is neither an agent, nor a step function of (round_index, context), nor a "
+            "function that opens agentreplay.record"
+        )
 
 
 def required_arguments(fn: Callable[..., Any]) -> list[str] | None:

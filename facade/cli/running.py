@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ..recorder.environment import process_identity
 from ..recorder.errors import AgentReplayError, RecordingFailed, UsageError
 from ..recorder.locate import VARIABLE, open_store
 from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunInfo
-from .loading import load, required_arguments
+from .loading import is_step, load, refuse_unless_callable
 from .streams import complain, harmless, say, streams_of_the_agent
-
-STEP_ARGUMENTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ def _prepare(target: Any, given: Given, store: EventStore) -> Callable[[], Any]:
     Raises:
         UsageError: it cannot be run, or not with what was given.
     """
-    if not isinstance(target, Agent) and _is_step(target):
+    if not isinstance(target, Agent) and is_step(target):
         target = Agent(target, getattr(target, "__name__", type(target).__name__))
     if not isinstance(target, Agent):
         return _prepared_call(target, given)
@@ -109,20 +107,9 @@ def _prepare(target: Any, given: Given, store: EventStore) -> Callable[[], Any]:
     return functools.partial(target.run, given.payload, given.input, given.params, store=store)
 
 
-def _is_step(target: Any) -> bool:
-    if isinstance(target, type) or not callable(target):
-        return False
-    arguments = required_arguments(target)
-    return arguments is not None and len(arguments) == STEP_ARGUMENTS
-
-
 def _prepared_call(target: Any, given: Given) -> Callable[[], Any]:
     """The call of a function that records its run itself, with those of payload, input and params that were given."""
-    if not callable(target) or isinstance(target, type):
-        raise UsageError(
-            f"{type(target).__name__} is neither an agent, nor a step function of (round_index, context), nor a "
-            "function that opens agentreplay.record"
-        )
+    refuse_unless_callable(target)
     if given.max_rounds is not None:
         raise UsageError("--max-rounds is for agents and step functions; this function has a loop of its own")
     offered = {"payload": given.payload, "input": given.input, "params": given.params}
