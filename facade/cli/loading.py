@@ -29,8 +29,18 @@ def load(reference: str, folder: str = "") -> Any:
         UsageError: there is no such file, module or name.
         Exception: what the module itself raises.
     """
-    place, name = split(reference)
-    module = _file(Path(folder, place)) if is_file(place) else _module(place, folder)
+    return target_in(module_of(reference, folder), reference)
+
+
+def module_of(reference: str, folder: str = "") -> ModuleType:
+    """The module of a reference, which is run; see `load`."""
+    place, _ = split(reference)
+    return _file(Path(folder, place)) if is_file(place) else _module(place, folder)
+
+
+def target_in(module: ModuleType, reference: str) -> Any:
+    """The object that a reference names in its module; see `load`."""
+    _, name = split(reference)
     return _named(module, name, reference) if name else _only_agent(module, reference)
 
 
@@ -88,18 +98,19 @@ def _named(module: ModuleType, name: str, reference: str) -> Any:
 
 
 def _only_agent(module: ModuleType, reference: str) -> Any:
-    agents = _agents(module)
+    agents = agents_in(module)
     if len(agents) != 1:
         raise UsageError(f"{reference}: say which agent, as {reference}:step. {_offer(module)}")
     return next(iter(agents.values()))
 
 
-def _agents(module: ModuleType) -> dict[str, Agent]:
+def agents_in(module: ModuleType) -> dict[str, Agent]:
+    """The agents that a module holds, by name."""
     return {name: value for name, value in vars(module).items() if isinstance(value, Agent)}
 
 
 def _offer(module: ModuleType) -> str:
-    names = ", ".join(_agents(module))
+    names = ", ".join(agents_in(module))
     return f"Its agents are: {names}" if names else "It holds no agent; @agentreplay.agent makes one of a step function"
 
 
