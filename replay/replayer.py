@@ -144,7 +144,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
     except ReplayStopped as stopped:
         if stopped.failure is not course.stopped:
             raise
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt) as error:
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
         begun = course.begun
         compared = begun is not None and begun.log.ended and not begun.log.live and begun.log.failure is None
         if course.stopped is None and not compared:

@@ -87,7 +87,7 @@ def rerun(
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
     with attached(course) as outcome:
         outcome.append(execute(agent))
-    return _ended(course, outcome)
+    return ended(course, outcome)
 
 
 async def arerun(
@@ -125,7 +125,7 @@ async def arerun(
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent))
-    return _ended(course, outcome)
+    return ended(course, outcome)
 
 
 def rerun_course(
@@ -184,7 +184,7 @@ def resume(
     course = resume_course(run, agent, answers, assume, take_over, store, ignore)
     with attached(course) as outcome:
         outcome.append(execute(agent))
-    return _ended(course, outcome)
+    return ended(course, outcome)
 
 
 async def aresume(
@@ -201,7 +201,7 @@ async def aresume(
     course = resume_course(run, agent, answers, assume, take_over, store, ignore)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent))
-    return _ended(course, outcome)
+    return ended(course, outcome)
 
 
 def resume_course(
@@ -237,7 +237,7 @@ def resume_course(
     return Resume(found, info, answers=answers, assume=assume, name=name, ignore=IgnoreRules(ignore))
 
 
-def _ended(course: Course, outcome: list[Any]) -> AgentResult:
+def ended(course: Course, outcome: list[Any]) -> AgentResult:
     """The result of the run that went on; raises what stopped it."""
     if course.stopped is not None:
         course.raise_stopped()
