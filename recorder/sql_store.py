@@ -517,6 +517,7 @@ class SqlStore(EventStore):
                     raise
                 size = 1  # up to the row that cannot be read, the others can
                 continue
+            self._learn_addresses([row[-1] for row in page if row[-1]])
             for row in page:
                 yield self._stored(row)
             if len(page) < size:
@@ -542,20 +543,22 @@ class SqlStore(EventStore):
 
     def _addresses(self, text: str) -> dict[str, list[str]]:
         """Turn a row's runs of message ids into content addresses."""
-        try:
-            read = json.loads(text).items()
-            runs = {name: [range(first, first + count) for first, count in ids] for name, ids in read}
-        except (ValueError, TypeError, AttributeError):
+        runs = _message_ids(text)
+        if runs is None:
             return {"": []}  # it was changed: a reader misses its conversation, verifying names the event
-        wanted = {n for ids in runs.values() for some in ids for n in some}
-        if len(self._message_addresses) > REMEMBERED:
-            self._message_addresses.clear()
-        missing = wanted - self._message_addresses.keys()
-        for chunk in _chunks(sorted(missing)):
-            for found in self._read(sa.select(message.c.id, message.c.hash).where(message.c.id.in_(chunk))):
-                self._message_addresses[found.id] = _address(found.hash)
+        self._learn_addresses([text])
         known = self._message_addresses
         return {name: [known.get(n, MISSING) for some in ids for n in some] for name, ids in runs.items()}
+
+    def _learn_addresses(self, texts: Sequence[str]) -> None:
+        """Look up what rows say of messages, all at once."""
+        if len(self._message_addresses) > REMEMBERED:
+            self._message_addresses.clear()
+        found = [ids for text in texts for ids in (_message_ids(text) or {}).values()]
+        wanted = {n for ids in found for some in ids for n in some}
+        for chunk in _chunks(sorted(wanted - self._message_addresses.keys())):
+            for row in self._read(sa.select(message.c.id, message.c.hash).where(message.c.id.in_(chunk))):
+                self._message_addresses[row.id] = _address(row.hash)
 
     def read_contents(self, addresses: Sequence[str]) -> Mapping[str, bytes]:
         contents: dict[str, bytes] = {}
@@ -623,6 +626,14 @@ def _info(row: Mapping[Any, Any]) -> RunInfo:
     if key is None:
         return RunInfo(**fields, head_seq=LOST, head_hash="")
     return RunInfo(**fields, head_seq=(key & SEQ_MASK) - 1, head_hash=PREFIX + digest.hex() if digest else "")
+
+
+def _message_ids(text: str) -> dict[str, list[range]] | None:
+    """Field → runs of message ids, as a row tells them; None if it was changed into something else."""
+    try:
+        return {n: [range(first, first + count) for first, count in ids] for n, ids in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        return None
 
 
 def _digest(address: str) -> bytes:
