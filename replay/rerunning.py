@@ -16,6 +16,7 @@ from .folded import FoldedRerun
 from .fork import Rerun
 from .ignoring import IgnoreRules
 from .reading import resolve, state_at, step_meant
+from .recorded_run import RecordedRun
 from .replayer import App, aexecute, attached, execute
 from .resume import AGAIN, NOT_DONE, Resume, in_flight, refuse_unless_gone, unsettled
 
@@ -237,8 +238,8 @@ def resume_course(
     return Resume(found, info, answers=answers, assume=assume, name=name, ignore=IgnoreRules(ignore))
 
 
-def ended(course: Course, outcome: list[Any]) -> AgentResult:
-    """The result of the run that went on; raises what stopped it."""
+def raise_what_stopped(course: Course) -> RecordedRun:
+    """Raise what stopped code that was to go on, or made it go on in vain; else the run that it belongs to."""
     if course.stopped is not None:
         course.raise_stopped()
     begun = course.begun
@@ -250,10 +251,15 @@ def ended(course: Course, outcome: list[Any]) -> AgentResult:
             f"{name} ended without asking for {', '.join(unused)}, so what was given for it had no effect; look at "
             f"what step {course.step} calls now"
         )
+    return begun
+
+
+def ended(course: Course, outcome: list[Any]) -> AgentResult:
+    """The result of the run that went on; raises what stopped it."""
+    recorder = raise_what_stopped(course).recorder
     for one in outcome:
         if isinstance(one, AgentResult):
             return one
-    recorder = begun.recorder
     result = getattr(recorder.context, "result", None) if recorder is not None else None
     if not isinstance(result, AgentResult):
         raise UsageError("the code came to its end before its run did")
