@@ -72,7 +72,11 @@ class RecordedAnswer:
         chunks = self._chunks(ended) if ended is not None else []
         for number, chunk in enumerate(chunks):
             await turns.achunk(self._run, self._recorded, number)
-            yield chunk
+            try:
+                yield chunk
+            except GeneratorExit:
+                await turns.aclosed(self._run, self._recorded)
+                raise
         self._outcome(await turns.atake(self._run, self._recorded))
 
     def _future(self) -> concurrent.futures.Future[Any]:

@@ -3,14 +3,19 @@
 Calls and reads are compared where they are made; decisions where they are taken; the payload, the outcome and what was
 never asked for where a round ends. A change of the payload in the middle of a round is no difference by itself, since
 another way to the same payload is none; it is what a difference at the end of the round is traced to.
+
+A round that ends with an error is looked at when it is known with which: that an error is another one, or that there is
+one at all, explains everything that the round lacks then.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.events import Event
-from ..recorder.reads import call_site
+from ..recorder.reads import call_site, raise_site
+from ..recorder.run_recorder import UNDECIDED
 from ..recorder.values import encode
 from .changes import MISSING
 from .divergence import Difference, Kind, call_difference, missing_call, value_difference
@@ -19,6 +24,10 @@ from .script import RecordedCall, Strand, key_of
 if TYPE_CHECKING:
     from .course import Course
     from .recorded_run import RecordedRun
+
+_UNDECIDED: Final = {"step": UNDECIDED}
+_BROKEN_OFF: Final = ("failed", "cancelled")
+"""Outcomes of rounds that an exception left."""
 
 
 class Comparison:
@@ -35,7 +44,10 @@ class Comparison:
         self._course = course
         self._decided: dict[int, int] = {}
         self._changed: dict[int, list[tuple[str, str | None]]] = {}  # by round: the hash after each, and where
-        self._failed: str | None = None
+        self._payload_told: set[tuple[str, bytes, bytes]] = set()
+        self._in_round = False
+        self._undecided: list[tuple[Event, Any, Any]] = []
+        self._broken_off: tuple[Any, Strand] | None = None
 
     # -- events ----------------------------------------------------------------------------------------
 
@@ -43,61 +55,90 @@ class Comparison:
         """Compare an event that the code has come to."""
         match kind:
             case "round.started":
+                self._settle()
                 self._round_starts(strand)
+                self._in_round = True
             case "step.decided":
                 self._decides(data, strand)
             case "payload.changed":
                 self._changed.setdefault(strand.round, []).append((data.hash_after, call_site()))
             case "round.finished":
                 self._round_finishes(data, strand)
+                self._in_round = False
             case "run.finished":
                 self._run_finishes(data, strand)
-            case "interrupt.raised" if not known:
-                asked = {"interrupt": data.name}
-                self._part("another outcome", strand, None, MISSING, asked, name=data.name)
+            case "interrupt.raised":
+                self.asks(data.name, data.reason, strand)
 
     def _round_starts(self, strand: Strand) -> None:
-        if self._script.round(strand.round).started is not None:
+        if self._script.round(strand.round).started is None:
+            self._ends_at(strand)
+            asked = {"rounds": strand.round - 1}, {"rounds": strand.round}
+            self._part("another outcome", strand, self._script.finished, *asked)
+
+    def _ends_at(self, strand: Strand) -> None:
+        """Stop the code if the recording ends here: of a run that was not finished, and no later than this."""
+        script = self._script
+        if script.finished is not None or strand.round < script.last_round:
             return
-        finished = self._script.finished
-        if finished is None:
+        if not self._in_round or script.round(strand.round).finished is None:
             self._course.recording_ends(self._run)
-        else:
-            self._part("another outcome", strand, finished, {"status": finished.data.status}, {"round": strand.round})
 
     def _decides(self, data: Any, strand: Strand) -> None:
         number = self._decided.get(strand.round, 0)
         self._decided[strand.round] = number + 1
-        decided = self._script.round(strand.round).decided
+        recorded = self._script.round(strand.round)
         actual = self._run.redacted(encode(data.decision).stored)
-        if number >= len(decided):
-            if self._script.round(strand.round).finished is None:
-                self._course.recording_ends(self._run)
-            self._missing_calls(strand)
-            self._part("another decision", strand, None, MISSING, actual)
+        if number >= len(recorded.decided):
+            self._ends_at(strand)
+            self._missing(strand)
+            self._part("another decision", strand, None, MISSING, actual, site=call_site())
             return
-        event = decided[number]
+        event = recorded.decided[number]
         expected = event.data.decision
-        if not self._same("decision", "", expected, actual):
-            self._missing_calls(strand, before=event.seq)
-            self._part("another decision", strand, event, expected, actual, site=call_site())
+        if self._same("decision", "", expected, actual):
+            return
+        if actual == _UNDECIDED or (expected == _UNDECIDED and recorded.outcome in _BROKEN_OFF):
+            self._undecided.append((event, expected, actual))  # an error may have come first
+            return
+        self._missing(strand, before=event.seq)
+        self._part("another decision", strand, event, expected, actual, site=call_site())
 
     def _round_finishes(self, data: Any, strand: Strand) -> None:
         recorded = self._script.round(strand.round)
         if recorded.finished is None:
             self._course.recording_ends(self._run)
+        if data.outcome in _BROKEN_OFF:
+            self._broken_off = data, strand
             return
-        self._missing_calls(strand)
-        self._missing_reads(strand)
-        expected, event = recorded.finished.data, recorded.finished
+        if recorded.outcome in _BROKEN_OFF:
+            finished = self._script.finished
+            error = None if finished is None else finished.data.error
+            if error is not None:
+                self._undecided.clear()
+                self._part("another error", strand, finished, _told(error), MISSING)
+                return
+        self._compare_round(data, strand)
+
+    def _settle(self) -> None:
+        """Compare the round that was broken off, though no error explains it."""
+        if self._broken_off is not None:
+            (data, strand), self._broken_off = self._broken_off, None
+            self._compare_round(data, strand)
+
+    def _compare_round(self, data: Any, strand: Strand) -> None:
+        recorded = self._script.round(strand.round)
+        event = recorded.finished
+        assert event is not None  # it was asked for before
+        self._missing(strand)
+        undecided, self._undecided = self._undecided, []
+        for decision, expected, actual in undecided:
+            self._part("another decision", strand, decision, expected, actual)
         for decision in recorded.decided[self._decided.get(strand.round, 0) :]:
             self._part("another decision", strand, decision, decision.data.decision, MISSING)
-        if data.outcome != expected.outcome:
-            if "failed" in (data.outcome, expected.outcome):  # what failed is said where the run ends
-                self._failed = data.outcome
-                return
-            self._part("another outcome", strand, event, expected.outcome, data.outcome)
-        if data.payload_hash != expected.payload_hash:
+        if data.outcome != recorded.outcome:
+            self._part("another outcome", strand, event, recorded.outcome, data.outcome)
+        if data.payload_hash != event.data.payload_hash:
             self._payload_differs(strand, event)
 
     def _payload_differs(self, strand: Strand, finished: Event) -> None:
@@ -112,7 +153,12 @@ class Comparison:
         hashes = [event.data.hash_after for event in changed]
         at = next((i for i, (hash, _) in enumerate(seen) if hashes[i : i + 1] != [hash]), len(seen))
         event = changed[at] if at < len(changed) else finished
-        self._part("another payload", strand, event, expected, actual, site=seen[at][1] if at < len(seen) else None)
+        site = seen[at][1] if at < len(seen) else None
+        difference = self._value("another payload", strand, event, expected, actual, site=site)
+        changes = {(one.path, key_of(one.old), key_of(one.new)) for one in difference.changes}
+        told, self._payload_told = self._payload_told, changes
+        if not changes <= told:  # what was told of an earlier round stays different
+            self._tell(difference)
 
     def _run_finishes(self, data: Any, strand: Strand) -> None:
         finished = self._script.finished
@@ -120,17 +166,20 @@ class Comparison:
             self._course.recording_ends(self._run)
             return
         expected, actual = finished.data, data
-        further = [number for number, one in self._script.rounds.items() if number > strand.round and one.started]
-        if further and actual.error is None:
-            self._part("another outcome", strand, finished, {"round": further[0]}, {"status": actual.status})
-            return
-        if (expected.error is None) != (actual.error is None) or (
-            expected.error is not None
-            and actual.error is not None
-            and not self._same("error", "", _told(expected.error), self._run.redacted(_told(actual.error)))
+        rounds = self._script.last_round
+        # An error with which the recording ended later is not the one that was expected here.
+        error = None if rounds > strand.round else expected.error
+        if (error is None) != (actual.error is None) or (
+            error is not None and not self._same("error", "", _told(error), self._run.redacted(_told(actual.error)))
         ):
-            shown = [MISSING if error is None else _told(error) for error in (expected.error, actual.error)]
-            self._part("another error", strand, finished, *shown)
+            self._undecided.clear()
+            shown = [MISSING if one is None else _told(one) for one in (error, actual.error)]
+            site = None if actual.error is None else raise_site(actual.error.value)
+            self._part("another error", strand, finished, *shown, site=site)
+            return
+        self._settle()
+        if rounds > strand.round:
+            self._part("another outcome", strand, finished, {"rounds": rounds}, {"rounds": strand.round})
             return
         before = {"status": expected.status, "stop_reason": expected.stop_reason, "value": expected.value}
         after = {"status": actual.status, "stop_reason": actual.stop_reason, "value": encode(actual.value).stored}
@@ -140,18 +189,27 @@ class Comparison:
 
     # -- what was never asked for ------------------------------------------------------------------------
 
-    def _missing_calls(self, strand: Strand, before: int | None = None) -> None:
-        """Tell of the recorded calls of a round that the code has not made, though it is past them."""
-        for call in self._script.unasked(Strand(strand.round, None, "0")):
+    def _missing(self, strand: Strand, before: int | None = None) -> None:
+        """Tell of what a round has in the recording and the code has not asked for, though it is past it."""
+        script, round = self._script, strand.round
+        of_round = script.round(round)
+        lacking: list[tuple[int, Difference]] = []
+        for call in script.unasked(Strand(round, None, "0")):
             if before is None or call.seq < before:
                 call.asked = True
-                self._tell(missing_call(call, step=strand.round, run=self._run.info.id))
-
-    def _missing_reads(self, strand: Strand) -> None:
-        for (place, source), waiting in self._script.reads.items():
-            if place[:2] == (strand.round, None) and waiting:
-                event = waiting.popleft()
-                self._part("another value read", strand, event, event.data.value, MISSING, name=source)
+                lacking.append((call.seq, missing_call(call, step=round, run=self._run.info.id)))
+        for child in script.unmet(of_round.children, before):
+            call = self._course.child_as_call(self._run, child)
+            lacking.append((call.seq, missing_call(call, step=round, run=self._run.info.id)))
+        for read in script.unmet(of_round.reads, before):
+            value, source = read.data.value, read.data.source
+            lacking.append((read.seq, self._value("another value read", strand, read, value, MISSING, name=source)))
+        for question in script.unmet(of_round.questions, before):
+            asked = _question(question.data.name, question.data.reason)
+            difference = self._value("another outcome", strand, question, asked, MISSING, name=question.data.name)
+            lacking.append((question.seq, difference))
+        for _, difference in sorted(lacking, key=lambda one: one[0]):
+            self._tell(difference)
 
     def missing_call(self) -> bool:
         """Tell of the first call that the code has not made, and for which all wait. False if there is none."""
@@ -163,22 +221,45 @@ class Comparison:
             self._tell(missing_call(call, step=round, run=self._run.info.id))
         return bool(unasked)
 
+    # -- what is asked for -----------------------------------------------------------------------------------
+
+    def asked(self, call: RecordedCall) -> None:
+        """Note that the code makes a recorded call; another order of calls is no difference, but worth a word."""
+        if not call.asked and (first := self._script.overtaken(call)) is not None:
+            round, run = call.called.round, self._run
+            where = f"step {round}" if run.parent is None else f"{run.info.id}, step {round}"
+            self._course.coverage.note(
+                f"{where}: calls are made in another order than they were recorded in; the first is {call.call} "
+                f"({call.name}), before {first.call} ({first.name})",
+                once=(run, "order", round),
+            )
+        call.asked = True
+
     # -- what is asked for, and not recorded -----------------------------------------------------------------
 
-    def unmatched(self, call: Any, name: str, arguments: Any, strand: Strand) -> RecordedCall | None:
-        """A call that the script has not. Returns the recorded one that it is none the less; None to go on live."""
-        kind = call.effect.kind
+    def unmatched(self, kind: str, name: str, arguments: Any, strand: Strand) -> RecordedCall | None:
+        """A call that the script has not as it is asked. Returns the recorded one that it is none the less.
+
+        Its conversations may have their keys in another order, or rules leave out what differs.
+
+        Args:
+            kind, name: of the call.
+            arguments: in stored form, with the messages themselves.
+            strand: where it is made.
+
+        Returns:
+            The recorded call, or None to go on live.
+        """
         unasked = self._script.unasked(strand)
-        found = self._same_but_for_rules(kind, name, arguments, unasked)
-        if found is None:
-            found = self._same_conversation(kind, name, arguments, unasked)
-        if found is not None:
-            self._course.coverage.answered(found)
-            return found
+        for call in unasked:
+            self._course.expand(self._run, call)
+            if (call.kind, call.name) == (kind, name) and self._same(kind, name, call.arguments, arguments):
+                self._course.coverage.answered(call)
+                return call
         if self._course.goes_live_beyond(self._run) and not unasked:
             return None
-        if not unasked and self._script.round(strand.round).finished is None:
-            self._course.recording_ends(self._run)
+        if not unasked:
+            self._ends_at(strand)
         of_the_task = [candidate for candidate in unasked if candidate.called.task == strand.task]
         others = [candidate for candidate in unasked if candidate.called.task != strand.task]
         difference = call_difference(
@@ -198,54 +279,54 @@ class Comparison:
             return None
         return self._script.calls[difference.call]
 
-    def _same_but_for_rules(
-        self, kind: str, name: str, arguments: Any, unasked: list[RecordedCall]
-    ) -> RecordedCall | None:
-        rules = self._course.ignore
-        if not rules:
-            return None
-        wanted = key_of(rules.strip(kind, name, arguments))
-        for call in unasked:
-            if (call.kind, call.name) == (kind, name) and key_of(rules.strip(kind, name, call.arguments)) == wanted:
-                return call
-        return None
-
-    def _same_conversation(
-        self, kind: str, name: str, arguments: Any, unasked: list[RecordedCall]
-    ) -> RecordedCall | None:
-        """Requests whose messages differ in the order of keys only, which their addresses do not know."""
-        if kind != "model":
-            return None
-        wanted = key_of(self._course.expanded(self._run, arguments))
-        for call in unasked:
-            alike = (call.kind, call.name) == (kind, name)
-            if alike and key_of(self._course.expanded_request(self._run, call)) == wanted:
-                return call
-        return None
-
-    def unmatched_read(self, source: str, site: str | None, strand: Strand) -> None:
-        """A value is read of which the script has no more."""
-        if self._script.round(strand.round).finished is None:
-            self._course.recording_ends(self._run)
-        self._part("another value read", strand, None, MISSING, {"source": source}, name=source, site=site)
-        self._course.cannot_answer(self._run, source)
-
-    def unmatched_child(self, name: str, strand: Strand) -> None:
-        """A child run begins of which the script has none."""
-        if self._script.round(strand.round).finished is None:
-            self._course.recording_ends(self._run)
-        self._part("extra call", strand, None, MISSING, {"kind": "agent", "name": name, "arguments": {}}, name=name)
-        self._course.cannot_answer(self._run, name)
-
-    # -- telling -----------------------------------------------------------------------------------------
-
     def _same(self, kind: str, name: str, expected: Any, actual: Any) -> bool:
         if key_of(expected) == key_of(actual):
             return True
         rules = self._course.ignore
-        if not rules:
-            return False
-        return key_of(rules.strip(kind, name, expected)) == key_of(rules.strip(kind, name, actual))
+        return bool(rules) and key_of(rules.strip(kind, name, expected)) == key_of(rules.strip(kind, name, actual))
+
+    def unmatched_read(self, source: str, site: str | None, strand: Strand) -> None:
+        """A value is read of which the script has no more."""
+        self._ends_at(strand)
+        self._part("another value read", strand, None, MISSING, {"source": source}, name=source, site=site)
+        self._course.cannot_answer(self._run, source)
+
+    def begins_child(self, name: str, begun_with: Any, strand: Strand) -> Event | None:
+        """A child run begins. Returns the event of the recording that it is, or None to go on live."""
+        course, run = self._course, self._run
+        waiting = self._script.children.get(strand) or ()
+        arguments = run.redacted(encode(begun_with).stored)
+        calls = {call.call: (call, event) for event in waiting for call in (course.child_as_call(run, event),)}
+        for call, event in calls.values():
+            if call.name == name and self._same("agent", name, call.arguments, arguments):
+                return event
+        if not waiting and course.goes_live_beyond(run):
+            return None
+        if not waiting:
+            self._ends_at(strand)
+        of_the_task = [call for call, _ in calls.values()]
+        options: dict[str, Any] = {"step": strand.round, "site": call_site(of_child=True), "run": run.info.id}
+        difference = call_difference("agent", name, arguments, of_the_task, ignore=course.ignore, **options)
+        self._tell(difference)
+        if difference.call is None:
+            course.cannot_answer(run, name)
+            return None
+        return calls[difference.call][1]
+
+    def asks(self, name: str, reason: Any, strand: Strand) -> None:
+        """The code asks a person."""
+        actual = _question(name, self._run.redacted(encode(reason).stored))
+        event = self._script.question(strand.round, name)
+        if event is None:
+            event = self._script.next_unmet(self._script.round(strand.round).questions)
+            if event is None:
+                self._ends_at(strand)
+        expected = MISSING if event is None else _question(event.data.name, event.data.reason)
+        if event is None or not self._same("outcome", "", expected, actual):
+            self._missing(strand, before=None if event is None else event.seq)
+            self._part("another outcome", strand, event, expected, actual, name=name, site=call_site())
+
+    # -- telling -----------------------------------------------------------------------------------------
 
     def _part(
         self,
@@ -258,16 +339,32 @@ class Comparison:
         name: str | None = None,
         site: str | None = None,
     ) -> None:
+        self._tell(self._value(kind, strand, event, expected, actual, name=name, site=site))
+
+    def _value(
+        self,
+        kind: Kind,
+        strand: Strand,
+        event: Event | None,
+        expected: Any,
+        actual: Any,
+        *,
+        name: str | None = None,
+        site: str | None = None,
+    ) -> Difference:
         seq, run, ignore = None if event is None else event.seq, self._run.info.id, self._course.ignore
-        self._tell(
-            value_difference(
-                kind, expected, actual, step=strand.round, seq=seq, name=name, site=site, run=run, ignore=ignore
-            )
+        return value_difference(
+            kind, expected, actual, step=strand.round, seq=seq, name=name, site=site, run=run, ignore=ignore
         )
 
     def _tell(self, difference: Difference) -> None:
-        self._course.parts(difference)
+        of_child = self._run.parent is not None
+        self._course.parts(replace(difference, run=self._run.info.id) if of_child else difference)
 
 
 def _told(error: Any) -> dict[str, Any]:
     return {"type": error.type, "message": error.message}
+
+
+def _question(name: str, reason: Any) -> dict[str, Any]:
+    return {"interrupt": name, "reason": reason}

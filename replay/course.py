@@ -18,12 +18,12 @@ from ..recorder.signals import ReplayStopped
 from ..recorder.store import EventStore, RunInfo
 from .comparison import Comparison
 from .coverage import Coverage
-from .divergence import Difference
+from .divergence import Difference, value_difference
 from .ignoring import IgnoreRules
 from .recorded_run import RecordedRun
 from .reducer import fold
 from .script import RecordedCall
-from .turns import Turns
+from .turns import Deliveries
 
 
 class RecordingEnds(AgentReplayError):
@@ -64,7 +64,7 @@ class Course(Waiting):
         self._name = name
         self.ignore = ignore or IgnoreRules(())
         self.coverage = Coverage()
-        self.turns = Turns()
+        self.turns = Deliveries(self)
         self.differences: list[Difference] = []
         self.begun: RecordedRun | None = None
         self.runs: list[RecordedRun] = []
@@ -80,9 +80,13 @@ class Course(Waiting):
             raise ReplayStopped(self._stopped)
         if self.begun is not None or (self._name is not None and name != self._name):
             self.stop(self._another_run(name))
-        self.begun = RecordedRun(self, self.info)
-        self.runs.append(self.begun)
+        self.begun = self._began(RecordedRun(self, self.info))
         return self.begun
+
+    def _began(self, run: RecordedRun) -> RecordedRun:
+        self.runs.append(run)
+        self.turns.add(run)
+        return run
 
     def _another_run(self, name: str) -> AgentReplayError:
         if self.begun is not None:
@@ -114,9 +118,14 @@ class Course(Waiting):
 
     def child_of(self, parent: RecordedRun, started: Event) -> Attachment:
         """The recording of a child run."""
-        child = RecordedRun(self, self.store.run(started.data.run), parent)
-        self.runs.append(child)
-        return child
+        return self._began(RecordedRun(self, self.store.run(started.data.run), parent))
+
+    def child_as_call(self, parent: RecordedRun, started: Event) -> RecordedCall:
+        """A child run as a call of its agent, with what it was given as the arguments."""
+        child = self.store.run(started.data.run)
+        given = next(iter(self.store.events(child, until=0))).data
+        arguments = {"payload": given.payload, "input": given.input, "params": given.params}
+        return RecordedCall(child.id, "agent", started.data.name, arguments, b"", started)
 
     def attached(self, run: RecordedRun) -> None:
         """Code has attached itself to a run; its recorder is there."""
@@ -139,6 +148,63 @@ class Course(Waiting):
         """Stop the code, for good."""
         self._stopped = self._stopped or failure
         raise ReplayStopped(self._stopped)
+
+    # -- idle moments ------------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the recording is over for the code."""
+        return self.begun is not None and self.begun.log.live
+
+    def in_flight(self, run: RecordedRun, call: RecordedCall) -> NoReturn:
+        """Code waits for a call that was in flight when the recording ended."""
+        self.recording_ends(run)
+
+    def nothing_comes(self, *, waits: bool) -> bool:
+        """All code waits, and nothing that was recorded can be let through. Returns whether that is as it should be.
+
+        Args:
+            waits: whether a call is waited for that was in flight when the recording ended.
+        """
+        for run in self.runs:
+            if not run.log.ended and self.comparison_of(run).missing_call():
+                return True
+        if waits and self.begun is not None:
+            self.recording_ends(self.begun)
+        return False
+
+    def stuck(self) -> None:
+        """The code waits for something that the recording knows nothing of, and it does not come."""
+        begun = self.begun
+        if begun is not None and begun.script.finished is None:
+            self.recording_ends(begun)
+        round = 0 if begun is None else begun.log.round
+        self.stop(
+            Divergence(
+                value_difference(
+                    "another outcome",
+                    "the code goes on",
+                    "the code waits for something that was not recorded, and it does not come",
+                    step=round,
+                    run=self.info.id,
+                )
+            )
+        )
+
+    def cancelled_early(self, call: RecordedCall) -> None:
+        """The code cancels a call that was not cancelled while recording."""
+        self.parts(
+            value_difference(
+                "another outcome",
+                "returned" if call.ended is not None and call.ended.kind.endswith(".returned") else "failed",
+                "cancelled",
+                step=call.called.round,
+                seq=call.seq,
+                call=call.call,
+                name=call.name,
+                run=self.info.id,
+            )
+        )
 
     @property
     def collects(self) -> bool:
@@ -192,7 +258,7 @@ class Course(Waiting):
         """A new response to a question that was asked and not answered."""
         return None
 
-    def recording_ends(self, run: RecordedRun) -> None:
+    def recording_ends(self, run: RecordedRun) -> NoReturn:
         """The code is at the end of a recording that was never finished."""
         self.stop(RecordingEnds(f"the recording of {run.info.id} ends here"))
 
@@ -214,11 +280,9 @@ class Course(Waiting):
         """The recorded payload after an event, in stored form."""
         return fold(self.store.events(run.info, until=seq, conversations=False), check=False).stored_payload
 
-    def expanded(self, run: RecordedRun, arguments: Any) -> Any:
-        """A request with the messages that its tags stand for, as far as the store knows them."""
-        return arguments
-
-    def expanded_request(self, run: RecordedRun, call: RecordedCall) -> Any:
-        """The request of a recorded call with its messages."""
-        (event,) = self.store.events(run.info, after=call.seq - 1, until=call.seq)
-        return event.data.request
+    def expand(self, run: RecordedRun, call: RecordedCall) -> None:
+        """Put the messages that a recorded request repeats in the place of the tags that stand for them."""
+        if call.kind == "model" and not call.expanded:
+            call.expanded = True
+            (event,) = self.store.events(run.info, after=call.seq - 1, until=call.seq)
+            call.arguments = event.data.request

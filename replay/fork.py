@@ -25,12 +25,12 @@ from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
 from ..recorder.redaction import find_tokens
 from ..recorder.store import EventStore, RunInfo
-from ..recorder.values import decode, encode
+from ..recorder.values import decode
 from .course import Course
 from .edits import Edits
 from .given import GivenAnswer
 from .recorded_run import RecordedRun
-from .script import Script, Strand, key_of
+from .script import Script, Strand
 
 SAFE: Final = ("pure", "idempotent", "compensable")
 """Tools that a re-run may call without being asked; any other, undeclared ones included, only by name."""
@@ -117,6 +117,7 @@ class Rerun(Course):
         )
         recorder.info = fork
         run.info = fork
+        self.turns.go_live()
         run.log.go_live(fork, self._last_shared)
         forked = RunForkedData(
             parent=parent.uid,
@@ -149,7 +150,7 @@ class Rerun(Course):
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """An edited answer, or one to use again; else the call is made, if it may be."""
         given: Any = data
-        edited = self._edited(call, given) if run.parent is None and run.log.round == self.step else None
+        edited = self._edited(run, call, given) if run.parent is None and run.log.round == self.step else None
         if edited is None and self._reuse:
             edited = self._reused(run, call, given)
         if edited is not None:
@@ -185,12 +186,12 @@ class Rerun(Course):
             )
         )
 
-    def _edited(self, call: Call, data: Any) -> tuple[Any] | None:
+    def _edited(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any] | None:
         """The answer that was given for a call of the step's round: the one of that id, or that asks the same."""
         for name, (_, value) in self._answers.items():
             recorded = self._rest.calls[name]
             if (recorded.kind, recorded.name) == (call.effect.kind, data.name) and (
-                name == data.call or key_of(_arguments(data)) == recorded.key
+                name == data.call or run.key_of_call(recorded.kind, data) == recorded.key
             ):
                 del self._answers[name]
                 return (value,)
@@ -200,7 +201,7 @@ class Rerun(Course):
         if run.parent is not None:
             return None
         strand = Strand(run.log.round, call.scope.within, call.scope.task.text)
-        found = self._rest.find(call.effect.kind, data.name, key_of(run.stored_arguments(data)), strand)
+        found = self._rest.find(call.effect.kind, data.name, run.key_of_call(call.effect.kind, data), strand)
         if found is None or found.ended is None or not found.ended.kind.endswith(".returned"):
             return None
         found.asked = True
@@ -221,7 +222,3 @@ class Rerun(Course):
     def unused_edits(self) -> list[str]:
         """The calls whose answers were edited and that were never asked for."""
         return list(self._answers)
-
-
-def _arguments(data: Any) -> Any:
-    return encode(data.request if hasattr(data, "request") else data.arguments).stored

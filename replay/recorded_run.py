@@ -7,8 +7,11 @@ that was read; a decision, a payload and an outcome are compared. What comes the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment
@@ -21,6 +24,8 @@ from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
 from ..recorder.scope import Scope
 from ..recorder.store import RunInfo
+from ..recorder.timers import create_timer
+from ..recorder.turns import Turns
 from ..recorder.values import decode, dumps, encode
 from .answering import RecordedAnswer
 from .script import RecordedCall, Script, Strand, key_of
@@ -95,6 +100,7 @@ class RecordedRun(Attachment):
         self.params = {name: decode(value) for name, value in started.data.params.items()}
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
+        self._child_turns: dict[tuple[str, Strand], int] = {}
 
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder."""
@@ -145,7 +151,7 @@ class RecordedRun(Attachment):
             strand = Strand(self.log.round, call.scope.within, call.scope.task.text)
             recorded = self._find(call, data, strand)
             if recorded is not None:
-                recorded.asked = True
+                self.course.comparison_of(self).asked(recorded)
                 return self._met(call, data, recorded)
             self.course.go_live(self)
             data = call.make()  # with an id that the recording does not have
@@ -154,11 +160,12 @@ class RecordedRun(Attachment):
     def _find(self, call: Call, data: Any, strand: Strand) -> RecordedCall | None:
         """The recorded call; None if the recording is over for this code, and it goes on live."""
         arguments = self.stored_arguments(data)
-        found = self.script.find(call.effect.kind, data.name, key_of(arguments), strand)
+        kind = call.effect.kind
+        found = self.script.find(kind, data.name, key_of(_with_tags(kind, arguments)), strand)
         if found is not None:
             self.course.coverage.answered(found)
             return found
-        return self.course.comparison_of(self).unmatched(call, data.name, arguments, strand)
+        return self.course.comparison_of(self).unmatched(kind, data.name, arguments, strand)
 
     def _met(self, call: Call, data: Any, recorded: RecordedCall) -> tuple[Data, Answer | None]:
         if recorded.ended is None and self.course.goes_live_beyond(self):
@@ -172,17 +179,47 @@ class RecordedRun(Attachment):
         return data, RecordedAnswer(self, recorded, call)
 
     def stored_arguments(self, data: Any) -> Any:
-        """The arguments of a call as a recording holds them: redacted, in stored form, conversations as their tags."""
-        given = data.request if hasattr(data, "request") else data.arguments
-        stored = self.redacted(encode(given).stored)
-        if not hasattr(data, "request") or type(stored) is not dict or "$type" in stored:
-            return stored
-        return {name: _as_conversation(value) for name, value in stored.items()}
+        """The arguments of a call in stored form, redacted."""
+        return self.redacted(encode(data.request if hasattr(data, "request") else data.arguments).stored)
+
+    def key_of_call(self, kind: str, data: Any) -> bytes:
+        """What a script finds a call by."""
+        return key_of(_with_tags(kind, self.stored_arguments(data)))
 
     def redacted(self, stored: Any) -> Any:
         """A tree as the store would hold it."""
         redactor = self.store.redactor
         return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
+
+    # -- event loops -----------------------------------------------------------------------------------
+
+    def comes_to(self, turns: Turns) -> None:
+        """The code has come to an event loop."""
+        self.course.turns.comes_to(turns)
+
+    def timer(
+        self,
+        loop: AbstractEventLoop,
+        call_at: Callable[..., TimerHandle],
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+        scope: Scope,
+    ) -> TimerHandle:
+        """Keep a timer until the log says that it fires."""
+        make = create_timer if self.log.live else partial(self.course.turns.timer, self)
+        return make(loop, call_at, when, callback, args, context, scope)
+
+    async def turn(self, kind: str, scope: Scope) -> bool:
+        """Wait for the turn of a child run that begins or has ended."""
+        if self.log.live:
+            return False
+        if scope.within is None:
+            strand = Strand(self.log.round, None, scope.task.text)
+            number = self._child_turns[kind, strand] = self._child_turns.get((kind, strand), 0) + 1
+            await self.course.turns.aturn(self, kind, strand, number)
+        return True
 
     # -- reads, questions and child runs -----------------------------------------------------------------
 
@@ -193,9 +230,8 @@ class RecordedRun(Attachment):
             if self.log.live:
                 return None
             strand = Strand(self.log.round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
-            waiting = self.script.reads.get((strand, source))
-            if waiting:
-                event = waiting.popleft()
+            event = self.script.read(strand, source)
+            if event is not None:
                 self.script.meets(strand, "value.read")
                 self.course.coverage.read()
                 return (decode(event.data.value),)
@@ -216,28 +252,33 @@ class RecordedRun(Attachment):
                 return None
             interrupt = asked[0].data.interrupt
             if interrupt in self.script.responses:
-                asked.popleft()
-                return (decode(self.script.responses[interrupt]),)
-            answered = self.course.response_to(self, interrupt)
-            if answered is not None:
-                asked.popleft()
-            return answered
+                answer: tuple[Any] | None = (decode(self.script.responses[interrupt]),)
+            else:
+                answer = self.course.response_to(self, interrupt)
+            if answer is not None:
+                self.course.comparison_of(self).asks(name, reason, Strand(self.log.round, None, "0"))
+            return answer
 
-    def child(self, name: str, scope: Scope) -> Attachment | None:
+    def child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Attachment | None:
         """The recording of the child run that begins here, or None if it is to be recorded."""
         with self.log.lock:
             self.course.go_on()
             if self.log.live:
                 return None
             strand = Strand(self.log.round, scope.within, scope.task.text)
-            waiting = self.script.children.get(strand)
-            if waiting and waiting[0].data.name == name:
-                return self.course.child_of(self, waiting.popleft())
-            if self.course.goes_live_beyond(self):
-                self.course.go_live(self)
-                return None
-            self.course.comparison_of(self).unmatched_child(name, strand)
+            event = self.course.comparison_of(self).begins_child(name, begun_with, strand)
+            if event is not None:
+                self.script.begun(strand, event)
+                return self.course.child_of(self, event)
+            self.course.go_live(self)
             return None
+
+
+def _with_tags(kind: str, arguments: Any) -> Any:
+    """The arguments of a call as a recording holds them: in the place of conversations the tags that stand for them."""
+    if kind != "model" or type(arguments) is not dict or "$type" in arguments:
+        return arguments
+    return {name: _as_conversation(value) for name, value in arguments.items()}
 
 
 def _as_conversation(value: Any) -> Any:

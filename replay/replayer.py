@@ -123,7 +123,7 @@ async def areplay(
     """`replay` for code in an event loop."""
     course = course_for(run, agent, store, ignore, collect)
     with attached(course) as outcome:
-        outcome.append(await aexecute(agent))
+        outcome.append(await aexecute(agent, course))
     return result_of(course, outcome)
 
 
@@ -151,6 +151,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
             raise
         del error
     finally:
+        course.turns.leave()
         waiting.reset(token)
 
 
@@ -164,12 +165,20 @@ def execute(agent: App) -> Any:
     return asyncio.run(_awaited(made)) if is_awaitable(made) else made
 
 
-async def aexecute(agent: App) -> Any:
-    """Run the code to its end in the running event loop."""
-    if isinstance(agent, Agent):
-        return await agent.arun()
-    made = agent()
-    return await made if is_awaitable(made) else made
+async def aexecute(agent: App, course: Course) -> Any:
+    """Run the code to its end in the running event loop, in a task of its own, which can be stopped by itself."""
+
+    async def run() -> Any:
+        if isinstance(agent, Agent):
+            return await agent.arun()
+        made = agent()
+        return await made if is_awaitable(made) else made
+
+    task = course.turns.main = asyncio.ensure_future(run())
+    try:
+        return await task
+    finally:
+        task.cancel()
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:

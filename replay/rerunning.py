@@ -125,7 +125,7 @@ async def arerun(
     )
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
     with attached(course) as outcome:
-        outcome.append(await aexecute(agent))
+        outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
 
 
@@ -201,7 +201,7 @@ async def aresume(
     """`resume` for code in an event loop."""
     course = resume_course(run, agent, answers, assume, take_over, store, ignore)
     with attached(course) as outcome:
-        outcome.append(await aexecute(agent))
+        outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
 
 

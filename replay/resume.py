@@ -71,6 +71,7 @@ class Resume(Course):
             return
         recorder = run.recorder
         assert recorder is not None  # it is attached
+        self.turns.go_live()
         run.log.go_live(run.info, self.store.run(run.info.uid).head_seq)
         recorder.count_from(
             max((_number(name) for name in run.script.calls if _round(name) == run.log.round), default=0)

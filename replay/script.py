@@ -41,11 +41,12 @@ class RecordedCall:
     Attributes:
         call: its id.
         kind: "model" or "tool".
-        arguments: in stored form, redacted; a conversation as the tag that stands for it.
+        arguments: in stored form, redacted; a conversation as the tag that stands for it, until it is expanded.
         key: the same as bytes, in which the order of keys says nothing.
         called: the event.
         ended: how it ended, or None: it was in flight when the recording ended.
         asked: whether the code has asked for it again.
+        expanded: whether conversations stand in the arguments themselves.
     """
 
     call: str
@@ -56,6 +57,7 @@ class RecordedCall:
     called: Event
     ended: Event | None = None
     asked: bool = False
+    expanded: bool = False
 
     @property
     def strand(self) -> Strand:
@@ -75,6 +77,8 @@ class ScriptRound:
     Attributes:
         calls: those that are in no other call.
         decided, changed: the events of its decisions and payload changes.
+        reads, children: its `value.read` and `subrun.started`, those in calls left aside.
+        questions: its `interrupt.raised`.
         finished: its last `round.finished`, or None: the recording ends in it.
     """
 
@@ -82,7 +86,15 @@ class ScriptRound:
     calls: list[RecordedCall] = field(default_factory=list)
     decided: list[Event] = field(default_factory=list)
     changed: list[Event] = field(default_factory=list)
+    reads: list[Event] = field(default_factory=list)
+    children: list[Event] = field(default_factory=list)
+    questions: list[Event] = field(default_factory=list)
     finished: Event | None = None
+
+    @property
+    def outcome(self) -> str | None:
+        """How it ended; None if the recording ends in it."""
+        return None if self.finished is None else self.finished.data.outcome
 
 
 class Script:
@@ -101,6 +113,8 @@ class Script:
         questions: the `interrupt.raised` of a round and name, likewise.
         responses: interrupt id → response, of what was answered.
         wakes: the events that woke code, in order.
+        superseded: seqs of those among them that did not reach it, since it was cancelled first.
+        subruns: uid of a child run → its `subrun.finished`.
         last: the last event.
         met: how many events of a kind a strand has met again.
     """
@@ -116,10 +130,13 @@ class Script:
         self.questions: dict[tuple[int, str], deque[Event]] = {}
         self.responses: dict[str, Any] = {}
         self.wakes: list[Event] = []
+        self.superseded: set[int] = set()
         self.subruns: dict[str, Event] = {}
+        self._in_order: dict[Strand, deque[RecordedCall]] = {}
         self._by_key: dict[tuple[int, str | None, str, str, bytes], list[RecordedCall]] = {}
         self._counts: Counter[tuple[Strand, str]] = Counter()
         self._met: Counter[tuple[Strand, str]] = Counter()
+        self._met_again: set[int] = set()
         self._writers: tuple[str, ...] = ()
         for event in events:
             self._add(event)
@@ -144,6 +161,11 @@ class Script:
         if found is None:
             found = self.rounds[number] = ScriptRound()
         return found
+
+    @property
+    def last_round(self) -> int:
+        """The number of the last round that has started; 0 if none has."""
+        return max((number for number, one in self.rounds.items() if one.started is not None), default=0)
 
     # -- reading the log -------------------------------------------------------------------------------
 
@@ -174,16 +196,21 @@ class Script:
         call = RecordedCall(data.call, kind, data.name, arguments, key_of(arguments), event)
         self.calls[data.call] = call
         self._by_key.setdefault((event.round, event.within, kind, data.name, call.key), []).append(call)
+        self._in_order.setdefault(strand, deque()).append(call)
         if event.within is None:
             self.round(event.round).calls.append(call)
 
     def _ended(self, event: Event, strand: Strand) -> None:
         call = self.calls.get(event.data.call)
         if call is not None:
+            if call.ended is not None and event.kind == "call.cancelled":  # before the agent had what came
+                self.superseded.add(call.ended.seq)
             call.ended = event
 
     def _value_read(self, event: Event, strand: Strand) -> None:
         self.reads.setdefault((strand, event.data.source), deque()).append(event)
+        if event.within is None:
+            self.round(event.round).reads.append(event)
 
     def _decided(self, event: Event, strand: Strand) -> None:
         self.round(event.round).decided.append(event)
@@ -193,12 +220,15 @@ class Script:
 
     def _asked(self, event: Event, strand: Strand) -> None:
         self.questions.setdefault((event.round, event.data.name), deque()).append(event)
+        self.round(event.round).questions.append(event)
 
     def _answered(self, event: Event, strand: Strand) -> None:
         self.responses[event.data.interrupt] = event.data.response
 
     def _subrun_started(self, event: Event, strand: Strand) -> None:
         self.children.setdefault(strand, deque()).append(event)
+        if event.within is None:
+            self.round(event.round).children.append(event)
 
     def _subrun_finished(self, event: Event, strand: Strand) -> None:
         self.subruns[event.data.run] = event
@@ -211,10 +241,50 @@ class Script:
         same = [call for call in found if call.called.task == strand.task]
         return same[0] if same else found[0] if found else None
 
+    def overtaken(self, call: RecordedCall) -> RecordedCall | None:
+        """The call that comes first of those of the strand that were not asked for yet; None if it is this one."""
+        waiting = self._in_order[call.strand]
+        while waiting[0].asked:
+            waiting.popleft()
+        return None if waiting[0] is call else waiting[0]
+
     def unasked(self, strand: Strand) -> list[RecordedCall]:
         """The calls of a round, within the same call, that were not asked for yet, in order."""
         calls = self.calls.values() if strand.within is not None else self.round(strand.round).calls
         return [c for c in calls if not c.asked and (c.called.round, c.called.within) == strand[:2]]
+
+    def read(self, strand: Strand, source: str) -> Event | None:
+        """The next recorded value of a source, which is met with this; None if there is no more."""
+        waiting = self.reads.get((strand, source))
+        return self._meet(waiting.popleft()) if waiting else None
+
+    def begun(self, strand: Strand, child: Event) -> None:
+        """Note that a child run has begun again."""
+        self.children[strand].remove(child)
+        self._meet(child)
+
+    def question(self, round: int, name: str) -> Event | None:
+        """The next recorded question of a name, which is met with this; None if there is no more."""
+        waiting = self.questions.get((round, name))
+        return self._meet(waiting.popleft()) if waiting else None
+
+    def _meet(self, event: Event) -> Event:
+        self._met_again.add(event.seq)
+        return event
+
+    def next_unmet(self, events: Iterable[Event]) -> Event | None:
+        """The first of some reads, child runs or questions that the code has not come to; it is met with this."""
+        found = next((event for event in events if event.seq not in self._met_again), None)
+        return None if found is None else self._meet(found)
+
+    def unmet(self, events: Iterable[Event], before: int | None = None) -> list[Event]:
+        """Those of some reads, child runs or questions that the code has not come to; up to an event, if one is given.
+
+        They count as met from then on, so that they are told of once.
+        """
+        found = [e for e in events if e.seq not in self._met_again and (before is None or e.seq < before)]
+        self._met_again.update(event.seq for event in found)
+        return found
 
     def meets(self, strand: Strand, kind: str) -> bool:
         """Note that a strand did one more thing of a kind; whether the recording has that, too."""

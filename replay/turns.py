@@ -1,33 +1,363 @@
-"""Whose turn it is: recorded answers are handed out in the order in which they arrived while recording.
+"""Whose turn it is: recorded answers reach the code in the order in which they did while recording.
 
-Code that waits for nothing but the call it makes gets its answer at once. Where several tasks or threads wait at a
-time, the order of the log decides (`deliveries`).
+While recording, what came from outside reached the agent one by one, each when its event loop was idle (the recorder's
+`turns`). Here it is the same, in the order of the log: results, errors, chunks of streams, timers, child runs and
+cancellations. A timer does not run by the clock; it fires when the log says so, and so a timeout of 30 seconds takes no
+time. Plain code that waits for nothing but the call it makes gets its answer at once.
+
+Idle is also when it shows that something is missing. If all wait and nothing can be let through, the code has not made
+a call that the recording has, and never will.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import heapq
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..recorder.events import Event
+from ..recorder.scope import Scope
+from ..recorder.signals import ReplayStopped
+from ..recorder.timers import CallAt, create_timer
+from ..recorder.turns import Turns
+from .script import RecordedCall, Script, Strand
+from .threads import Key, ThreadTurns
 
 if TYPE_CHECKING:
+    from .course import Course
     from .recorded_run import RecordedRun
-    from .script import RecordedCall
+
+NEVER: Final = 1e15
+"""A time of an event loop's clock that does not come."""
+
+PATIENCE: Final = 2.0
+"""Seconds to wait for something that the recording knows nothing of, before the code is stopped."""
+
+OUT_OF_ORDER: Final = "results came in another order than they were recorded in"
 
 
-class Turns:
-    """Hands out the outcomes of recorded calls."""
+class Arrival(NamedTuple):
+    """Something that reached the agent from outside; in the order of `time`, and of the log."""
+
+    time: int
+    key: Key
+    event: Event
+
+
+class _Timer(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    call_at: CallAt
+    when: float
+    handle: asyncio.TimerHandle
+    callback: Callable[..., object]
+    args: tuple[Any, ...]
+    context: Context
+    scope: Scope
+
+    def fire(self) -> None:
+        if not self.handle.cancelled():
+            self.handle.cancel()
+            self.callback(*self.args)
+
+
+class Deliveries:
+    """Lets through what the recordings of one course say, in their order. A driver of event loops' idle moments.
+
+    Args:
+        course: asked what to do when nothing can be let through.
+    """
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._arrivals: list[Arrival] = []
+        self._next = 0
+        self._done: set[Key] = set()
+        self._waiting: dict[Key, asyncio.Future[None]] = {}
+        self._held: dict[Key, asyncio.Future[None]] = {}
+        self._timers: dict[Key, _Timer] = {}
+        self._turns: list[Turns] = []
+        self._impatient: asyncio.TimerHandle | None = None
+        self._starters = {threading.get_ident()}
+        self._threads = ThreadTurns(
+            self._idents,
+            self._peek,
+            self._first_of,
+            self._nobody_asks,
+            course.go_on,
+            self._wake_loops,
+            lambda: course.coverage.note(OUT_OF_ORDER),
+        )
+        self.main: asyncio.Task[Any] | None = None
+
+    def add(self, run: RecordedRun) -> None:
+        """Add what a run's recording says; a child run's goes between that of its parent, by time."""
+        ahead = self._arrivals[self._next :]
+        self._arrivals = list(heapq.merge(ahead, arrivals_of(run.info.uid, run.script), key=lambda one: one.time))
+        self._next = 0
+
+    # -- for plain code ----------------------------------------------------------------------------------
 
     def take(self, run: RecordedRun, call: RecordedCall) -> Event:
         """The end of a call that plain code waits for."""
         if call.ended is None:
-            run.course.recording_ends(run)
+            run.course.in_flight(run, call)
         assert call.ended is not None
+        key = end_key(run.info.uid, call.ended)
+        if call.called.within is None and self.threads_at_work() and key[1] != "cancelled":
+            self._threads.wait(key)
+        self._is_through(key)
         return call.ended
 
+    def threads_at_work(self) -> bool:
+        """Whether threads that the code has started are at work."""
+        return any(run.recorder is not None and run.recorder.threads for run in self._course.runs)
+
+    def _idents(self) -> list[int]:
+        started = [ident for run in self._course.runs if run.recorder is not None for ident in run.recorder.threads]
+        return [*started, *self._starters]
+
+    def _first_of(self, keys: Iterable[Key]) -> Key | None:
+        wanted = set(keys)
+        return next((arrival.key for arrival in self._arrivals[self._next :] if arrival.key in wanted), None)
+
+    def _nobody_asks(self) -> None:
+        with suppress(ReplayStopped):
+            if not self._course.nothing_comes(waits=False):
+                self._course.stuck()
+
+    def _wake_loops(self) -> None:
+        for turns in self._turns:
+            if not turns.closed and self._waiting:
+                with suppress(RuntimeError):
+                    turns.loop.call_soon_threadsafe(_nothing)
+
+    # -- for coroutines ----------------------------------------------------------------------------------
+
     async def atake(self, run: RecordedRun, call: RecordedCall) -> Event:
-        """The end of a call that is awaited."""
-        return self.take(run, call)
+        """The end of a call that a coroutine awaits, in its turn."""
+        uid = run.info.uid
+        if call.ended is None:
+            await self._wait((uid, "in flight", call.call), None)
+        assert call.ended is not None
+        if call.called.within is not None or getattr(call.ended.data, "inline", False):
+            return self.take(run, call)
+        if call.ended.kind == "call.cancelled":  # by the code itself; nothing comes
+            await self._wait((uid, "to be cancelled", call.call), call)
+        await self._wait(end_key(uid, call.ended), call)
+        return call.ended
 
     async def achunk(self, run: RecordedRun, call: RecordedCall, number: int) -> None:
         """Wait for the turn of an item of a stream."""
+        if call.called.within is None:
+            await self._wait((run.info.uid, "chunk", call.call, number), call)
+
+    async def aclosed(self, run: RecordedRun, call: RecordedCall) -> None:
+        """The code has closed a stream before its end, and waits until that is done as it did while recording."""
+        if call.ended is None or self._course.stopped is not None:
+            return
+        if call.called.within is not None or getattr(call.ended.data, "inline", False):
+            self._is_through(end_key(run.info.uid, call.ended))
+        else:
+            await self._wait(end_key(run.info.uid, call.ended), call)
+
+    async def aturn(self, run: RecordedRun, kind: str, strand: Strand, number: int) -> None:
+        """Wait for the turn of a child run that begins or has ended."""
+        await self._wait((run.info.uid, kind, strand, number), None)
+
+    async def _wait(self, key: Key, call: RecordedCall | None) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[key] = future
+        try:
+            await future
+        except asyncio.CancelledError:
+            if self._course.stopped is None and key not in self._done:
+                await self._cancelled(key, call)
+            raise
+        finally:
+            self._waiting.pop(key, None)
+
+    async def _cancelled(self, key: Key, call: RecordedCall | None) -> None:
+        """The code has cancelled what waits. That has its turn in the log, too: tasks are cancelled in any order."""
+        self._waiting.pop(key, None)
+        if call is None or call.ended is None:
+            return
+        if call.ended.kind != "call.cancelled":
+            self._course.cancelled_early(call)
+            return
+        cancelled = end_key(key[0], call.ended)
+        if self._peek() != cancelled:
+            held = self._held[cancelled] = asyncio.get_running_loop().create_future()
+            await held
+        self._is_through(cancelled)
+
+    # -- timers ------------------------------------------------------------------------------------------
+
+    def timer(
+        self,
+        run: RecordedRun,
+        loop: asyncio.AbstractEventLoop,
+        call_at: CallAt,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+        scope: Scope,
+    ) -> asyncio.TimerHandle:
+        """Keep a timer that the code creates until the log says that it fires."""
+        context = context or copy_context()
+        round = run.log.round
+        handle = call_at(NEVER, callback, *args, context=context)
+        key = (run.info.uid, "timer", round, scope.task.text, scope.task.timer(round))
+        self._timers[key] = _Timer(loop, call_at, when, handle, callback, args, context, scope)
+        return handle
+
+    def go_live(self) -> None:
+        """The recording is over: timers that wait go by the clock from now on."""
+        for timer in self._timers.values():
+            if not timer.handle.cancelled():
+                given = (timer.fire, (), timer.context, timer.scope)
+                create_timer(timer.loop, timer.call_at, max(timer.when, timer.loop.time()), *given)
+        self._timers.clear()
+
+    # -- idle moments --------------------------------------------------------------------------------------
+
+    def comes_to(self, turns: Turns) -> None:
+        """Code has come to an event loop."""
+        if turns not in self._turns:
+            self._turns.append(turns)
+            turns.enter(self)
+
+    def leave(self) -> None:
+        """The code is through."""
+        for turns in self._turns:
+            turns.leave(self)
+
+    def idle(self, forced: bool) -> bool:
+        """Let the next one through; see `turns.Driver`."""
+        if self._course.stopped is not None:
+            return not forced and self._cancel()
+        key = self._peek()
+        if key is not None and self._let_through(key):
+            return True
+        if forced or self._course.is_live:
+            return False
+        for arrival in self._arrivals[self._next :]:
+            if arrival.key in self._waiting and self._let_through(arrival.key):
+                self._course.coverage.note(OUT_OF_ORDER)
+                return True
+        return self._nothing_comes()
+
+    def _let_through(self, key: Key) -> bool:
+        waiting = self._waiting.get(key)
+        timer = self._timers.pop(key, None)
+        held = self._held.pop(key, None)
+        if waiting is not None and not waiting.done():
+            self._is_through(key)
+            waiting.set_result(None)
+        elif timer is not None:
+            self._is_through(key)
+            timer.loop.call_soon(timer.fire, context=timer.context)
+        elif held is not None and not held.done():
+            held.set_result(None)
+        else:
+            return False
+        return True
+
+    def _nothing_comes(self) -> bool:
+        """All wait, and nothing can be let through: a call is missing, or the recording is over."""
+        if self.threads_at_work():
+            return False
+        try:
+            if self._course.nothing_comes(waits=any(key[1] == "in flight" for key in self._waiting)):
+                return False
+        except ReplayStopped:
+            return self._cancel()
+        if self._impatient is None and self._turns:  # perhaps something comes that was not recorded
+            loop = self._turns[-1].loop
+            self._impatient = loop.call_later(PATIENCE, self._lose_patience, self._next, context=Context())
+            return True  # the loop has worked out how long to wait already, and must do so again
+        return False
+
+    def _lose_patience(self, then: int) -> None:
+        self._impatient = None
+        if then == self._next and self._course.stopped is None:
+            try:
+                self._course.stuck()
+            except ReplayStopped:
+                self._cancel()
+
+    def _cancel(self) -> bool:
+        """Cancel the code, which was stopped."""
+        for held in self._held.values():
+            if not held.done():
+                held.cancel()
+        if self.main is not None:
+            return not self.main.done() and self.main.cancel()
+        tasks = [task for turns in self._turns if not turns.closed for task in asyncio.all_tasks(turns.loop)]
+        return sum(task.cancel() for task in tasks) > 0
+
+    def _peek(self) -> Key | None:
+        """What is next; what is through already is passed over."""
+        while self._next < len(self._arrivals):
+            key = self._arrivals[self._next].key
+            if key not in self._done:
+                return key
+            self._next += 1
+        return None
+
+    def _is_through(self, key: Key) -> None:
+        self._done.add(key)
+        if self._impatient is not None:
+            self._impatient.cancel()
+            self._impatient = None
+        following = self._peek()
+        held = self._held.pop(following, None) if following is not None else None
+        if held is not None and not held.done():
+            held.set_result(None)
+
+
+def _nothing() -> None:
+    """Wakes an event loop."""
+
+
+def end_key(uid: str, event: Event) -> Key:
+    """The key of how a call ended."""
+    return (uid, "cancelled" if event.kind == "call.cancelled" else "ended", event.data.call)
+
+
+def arrivals_of(uid: str, script: Script) -> Iterator[Arrival]:
+    """What a recording says of what reached its agent from outside, in order."""
+    numbered: list[tuple[int, Key, Event]] = []
+    last = 0
+    children: dict[tuple[str, Strand], int] = {}
+    for event in script.wakes:
+        if event.within is not None:
+            continue
+        last = getattr(event.data, "turn", None) or last + 1
+        for number, turn in enumerate(getattr(event.data, "turns", None) or ()):
+            numbered.append((turn, (uid, "chunk", event.data.call, number), event))
+        if event.kind == "timer.fired":
+            key: Key = (uid, "timer", event.round, event.task, event.data.timer)
+        elif event.kind.startswith("subrun."):
+            place = event.kind, Strand(event.round, event.within, event.task)
+            children[place] = children.get(place, 0) + 1
+            key = (uid, *place, children[place])
+        else:
+            key = end_key(uid, event)
+        if event.seq not in script.superseded:
+            numbered.append((last, key, event))
+    numbered.sort(key=lambda one: one[0])
+    time = 0
+    for position, (_, key, event) in enumerate(numbered):
+        own = event if key[1] != "chunk" else _next_event(numbered, position)
+        time = max(time, int(own.time.timestamp() * 1_000_000))
+        yield Arrival(time, key, event)
+
+
+def _next_event(numbered: list[tuple[int, Key, Event]], position: int) -> Event:
+    """The next one that is no chunk: its time is the best that is known of a chunk's."""
+    return next((event for _, key, event in numbered[position:] if key[1] != "chunk"), numbered[position][2])

@@ -1,0 +1,143 @@
+"""Turns among threads: one recorded answer at a time, when every thread of the code has come to wait.
+
+Between two effects threads run as the system likes, in a replay as in the recording. But if only one of them has got
+its answer and all others wait, it is alone until it asks for the next one. So answers are handed out in the order of
+the log, each when all is quiet: when every thread of the code waits here, or in `threading`, `queue`, `selectors` or
+`concurrent.futures`, in two samples that are half a millisecond apart. Preemption inside plain code is not replayed.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import queue
+import selectors
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from ..recorder.scope import BackgroundThread
+
+Key: TypeAlias = tuple[Any, ...]
+"""Names what is let through: (run's uid, what, …)."""
+
+SAMPLE: Final = 0.0005
+"""Seconds between two looks at the threads."""
+
+QUIET: Final = 2
+"""Looks that find the threads as they were, after which the next answer is handed out."""
+
+NOBODY_ELSE: Final = 20
+"""Looks after which nobody is going to ask for the next answer."""
+
+_WAITERS: Final = frozenset(
+    (
+        *(threading.__file__, queue.__file__, selectors.__file__, concurrent.futures._base.__file__),
+        os.path.join(os.path.dirname(concurrent.futures.__file__), "thread.py"),
+    )
+)
+
+
+class ThreadTurns:
+    """Has threads wait for their turns.
+
+    Args:
+        idents: the threads of the code that are there.
+        next_key: what is next in the log.
+        in_order: of some keys the one that comes first in the log; None if it has none of them.
+        nobody_asks: called when all wait, and nothing can be handed out; may stop the code.
+        check: raises what stops the code, if it was stopped.
+        wake: has the event loops look whether it is their turn.
+        note: told when an answer is handed out before its turn.
+    """
+
+    def __init__(
+        self,
+        idents: Callable[[], Iterable[int]],
+        next_key: Callable[[], Key | None],
+        in_order: Callable[[Iterable[Key]], Key | None],
+        nobody_asks: Callable[[], None],
+        check: Callable[[], None],
+        wake: Callable[[], None],
+        note: Callable[[], None],
+    ) -> None:
+        self._idents = idents
+        self._next_key = next_key
+        self._in_order = in_order
+        self._nobody_asks = nobody_asks
+        self._check = check
+        self._wake = wake
+        self._note = note
+        self._changed = threading.Condition()
+        self._waiting: dict[Key, int] = {}
+        self._granted: set[Key] = set()
+        self._steps = 0
+        self._watching = False
+
+    def wait(self, key: Key) -> None:
+        """Wait for the turn of an answer."""
+        with self._changed:
+            self._check()
+            self._waiting[key] = threading.get_ident()
+            self._steps += 1
+            if not self._watching:
+                self._watching = True
+                BackgroundThread(target=self._watch, name="agentreplay-turns", daemon=True).start()
+            try:
+                while key not in self._granted:
+                    self._check()
+                    self._changed.wait(1.0)
+                self._granted.discard(key)
+                self._steps += 1
+            finally:
+                self._waiting.pop(key, None)
+
+    def _watch(self) -> None:
+        before, same = None, 0
+        while True:
+            time.sleep(SAMPLE)
+            with self._changed:
+                if not self._waiting:
+                    self._watching = False
+                    return
+                now = self._look()
+                same = same + 1 if now is not None and now == before else 0
+                before = now
+                if same >= QUIET and self._hand_out(same):
+                    same = 0
+
+    def _look(self) -> Any:
+        """What the threads of the code are at, if all of them wait; None if one does not."""
+        frames, seen = sys._current_frames(), []
+        for ident in {*self._idents(), *self._waiting.values()}:
+            frame = frames.get(ident)
+            if frame is None:
+                continue
+            if ident not in self._waiting.values() and frame.f_code.co_filename not in _WAITERS:
+                return None
+            seen.append((ident, id(frame), frame.f_lasti))
+        return self._steps, sorted(seen)
+
+    def _hand_out(self, same: int) -> bool:
+        """Hand out one answer, if that is due; says whether anything was done."""
+        key = self._next_key()
+        if key in self._waiting and key not in self._granted:
+            self._grant(key)
+            return True
+        self._wake()
+        if same < NOBODY_ELSE:
+            return False
+        other = self._in_order(name for name in self._waiting if name not in self._granted)
+        if other is not None:
+            self._note()
+            self._grant(other)
+        else:
+            self._nobody_asks()
+            self._changed.notify_all()
+        return True
+
+    def _grant(self, key: Key) -> None:
+        self._granted.add(key)
+        self._changed.notify_all()
