@@ -51,6 +51,6 @@ def follow(store: EventStore, info: RunInfo, after: int = -1, *, conversations: 
         silent = 0 if new else silent + 1
         if silent % POLLS_A_LOOK == 1:
             now = store.run(info.uid)
-            over = now.status != "running" or now.origin != "recorded"
+            over = now.status != "running" or now.is_partial
         if not over:  # else what was appended before the end is read
             time.sleep(POLL_SECONDS)

@@ -109,7 +109,7 @@ class JoinedRecorder(RunRecorder):
         if first is None:
             raise UsageError(f"{info.id} has not begun; it is joined from within the block that records it")
         data = first.data
-        if data.origin != "recorded" or info.origin != "recorded":
+        if info.is_partial:
             raise UsageError(f"{info.id} came from a file; only a run that is being recorded can be joined")
         if isinstance(self.store, MemoryStore) and data.process != process_identity():
             raise UsageError(

@@ -311,6 +311,8 @@ class EventStore(ABC):
         if fields:
             if "agent" in fields:
                 fields["agent"] = self.redactor.redact_text(fields["agent"])
+            if fields.get("origin", "recorded") != "recorded":
+                fields["process_seq"] = None
             # By the rows: a background writer numbers its events last.
             fields.update(("process_seq", row.seq) for row in rows if row.kind == "run.resumed")
         try:
