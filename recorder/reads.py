@@ -48,14 +48,34 @@ _LOOP: Final = os.path.join(_HERE, "recorder", "loop.py")
 _NOT_THE_USERS: Final = (*_OWN_FOLDERS, random.__file__, "<frozen ")
 
 
-def call_site() -> str | None:
-    """The place of the nearest frame that is the user's own, as "file.py:line"; None between two steps of an agent."""
+def call_site(*, of_child: bool = False) -> str | None:
+    """The place of the nearest frame that is the user's own, as "file.py:line"; None between two steps of an agent.
+
+    Args:
+        of_child: the place where the agent is run that is about to begin.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if path == _LOOP:  # what is beyond it runs the agent, and is no part of it
+        if path == _LOOP and not of_child:  # what is beyond it runs the agent, and is no part of it
             return None
         if not path.startswith(_NOT_THE_USERS):
-            return clean(f"{os.path.basename(path)}:{frame.f_lineno}")
+            return _place(path, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def raise_site(error: BaseException) -> str | None:
+    """The place in the user's own code from which an exception came, as in `call_site`."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if not path.startswith(_NOT_THE_USERS):
+            found = _place(path, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def _place(path: str, line: int) -> str:
+    return clean(f"{os.path.basename(path)}:{line}")

@@ -196,7 +196,7 @@ class Comparison:
         lacking: list[tuple[int, Difference]] = []
         for call in script.unasked(Strand(round, None, "0")):
             if before is None or call.seq < before:
-                call.asked = True
+                call.missed = True
                 lacking.append((call.seq, missing_call(call, step=round, run=self._run.info.id)))
         for child in script.unmet(of_round.children, before):
             call = self._course.child_as_call(self._run, child)
@@ -217,7 +217,7 @@ class Comparison:
         unasked = self._script.unasked(Strand(round, None, "0"))
         if unasked:
             call = unasked[0]
-            call.asked = True
+            call.missed = True
             self._tell(missing_call(call, step=round, run=self._run.info.id))
         return bool(unasked)
 
@@ -225,7 +225,7 @@ class Comparison:
 
     def asked(self, call: RecordedCall) -> None:
         """Note that the code makes a recorded call; another order of calls is no difference, but worth a word."""
-        if not call.asked and (first := self._script.overtaken(call)) is not None:
+        if not call.missed and (first := self._script.overtaken(call)) is not None:
             round, run = call.called.round, self._run
             where = f"step {round}" if run.parent is None else f"{run.info.id}, step {round}"
             self._course.coverage.note(

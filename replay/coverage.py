@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ class Coverage:
     uncaptured: int = 0
     unused: int = 0
     notes: list[str] = field(default_factory=list)
+    _noted: set[Hashable] = field(default_factory=set, repr=False, compare=False)
 
     def answered(self, call: RecordedCall) -> None:
         """Count a call that is answered from the log."""
@@ -34,9 +36,16 @@ class Coverage:
         """Count a value that is answered from the log."""
         self.recorded += 1
 
-    def note(self, text: str) -> None:
-        """Add a note, unless it is there."""
-        if text not in self.notes:
+    def note(self, text: str, once: Hashable = None) -> None:
+        """Add a note, unless it is there.
+
+        Args:
+            text: what it says.
+            once: what it is about, of which one note is enough; by default what it says.
+        """
+        about = text if once is None else once
+        if about not in self._noted:
+            self._noted.add(about)
             self.notes.append(text)
 
     def to_json(self) -> dict[str, Any]:

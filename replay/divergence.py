@@ -99,7 +99,8 @@ class Difference:
         site: the user's line, as "file.py:123".
         hint: what can be done.
         changes: all that differs, from what was expected to what was found.
-        effect: what was called, "tool" or "model", if this is about a call.
+        effect: what was called, "tool", "model" or "agent", if this is about a call.
+        run: the child run in which they did, as it is called where it is typed; None for the run itself.
     """
 
     kind: Kind
@@ -115,11 +116,14 @@ class Difference:
     hint: str = ""
     changes: Sequence[Change] = ()
     effect: str | None = None
+    run: str | None = None
 
     @property
     def headline(self) -> str:
         """Where it is and what kind of difference, as in `step 7, call 7.2: other arguments`."""
         step = f"step {self.step}" if self.step else "before step 1"
+        if self.run is not None:
+            step = f"{shown_name(self.run)}, {step}"
         return f"{step}, call {shown_name(self.call)}: {self.kind}" if self.call else f"{step}: {self.kind}"
 
     @property
@@ -180,6 +184,7 @@ class Difference:
         """Give it as JSON data; what is missing is null, and `changes` tells that from a null."""
         nearest = self.nearest
         return {
+            **({} if self.run is None else {"run": self.run}),
             "step": self.step,
             "seq": self.seq,
             "kind": self.kind,

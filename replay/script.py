@@ -46,6 +46,7 @@ class RecordedCall:
         called: the event.
         ended: how it ended, or None: it was in flight when the recording ended.
         asked: whether the code has asked for it again.
+        missed: whether the code is past it, and that was told.
         expanded: whether conversations stand in the arguments themselves.
     """
 
@@ -57,6 +58,7 @@ class RecordedCall:
     called: Event
     ended: Event | None = None
     asked: bool = False
+    missed: bool = False
     expanded: bool = False
 
     @property
@@ -244,14 +246,14 @@ class Script:
     def overtaken(self, call: RecordedCall) -> RecordedCall | None:
         """The call that comes first of those of the strand that were not asked for yet; None if it is this one."""
         waiting = self._in_order[call.strand]
-        while waiting[0].asked:
+        while waiting[0].asked or waiting[0].missed:
             waiting.popleft()
         return None if waiting[0] is call else waiting[0]
 
     def unasked(self, strand: Strand) -> list[RecordedCall]:
         """The calls of a round, within the same call, that were not asked for yet, in order."""
         calls = self.calls.values() if strand.within is not None else self.round(strand.round).calls
-        return [c for c in calls if not c.asked and (c.called.round, c.called.within) == strand[:2]]
+        return [c for c in calls if not (c.asked or c.missed) and (c.called.round, c.called.within) == strand[:2]]
 
     def read(self, strand: Strand, source: str) -> Event | None:
         """The next recorded value of a source, which is met with this; None if there is no more."""
