@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment
 from ..recorder.calls import Call
+from ..recorder.errors import LossyAnswer, UnknownType
 from ..recorder.event_codec import digest_of
 from ..recorder.events import Data
 from ..recorder.hashes import content_address
@@ -26,8 +27,9 @@ from ..recorder.scope import Scope
 from ..recorder.store import RunInfo
 from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
-from ..recorder.values import decode, dumps, encode
+from ..recorder.values import dumps, encode
 from .answering import RecordedAnswer
+from .exactly import exactly
 from .script import RecordedCall, Script, Strand, key_of
 
 if TYPE_CHECKING:
@@ -95,9 +97,9 @@ class RecordedRun(Attachment):
         started = self.script.started
         if started is None:
             raise course.nothing_recorded(info)
-        self.payload = decode(started.data.payload)
-        self.input = decode(started.data.input)
-        self.params = {name: decode(value) for name, value in started.data.params.items()}
+        self.payload = exactly(started.data.payload, f"the payload of {info.id}")
+        self.input = exactly(started.data.input, f"the input of {info.id}")
+        self.params = exactly(started.data.params, f"the parameters of {info.id}")
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self._child_turns: dict[tuple[str, Strand], int] = {}
@@ -234,7 +236,7 @@ class RecordedRun(Attachment):
             if event is not None:
                 self.script.meets(strand, "value.read")
                 self.course.coverage.read()
-                return (decode(event.data.value),)
+                return self._exactly(event.data.value, f"{source}, as {self.info.id} read it in event {event.seq},")
             if self.course.goes_live_beyond(self):
                 self.course.go_live(self)
                 return None
@@ -252,12 +254,20 @@ class RecordedRun(Attachment):
                 return None
             interrupt = asked[0].data.interrupt
             if interrupt in self.script.responses:
-                answer: tuple[Any] | None = (decode(self.script.responses[interrupt]),)
+                response = self.script.responses[interrupt]
+                answer: tuple[Any] | None = self._exactly(response, f"the answer to {interrupt}")
             else:
                 answer = self.course.response_to(self, interrupt)
             if answer is not None:
                 self.course.comparison_of(self).asks(name, reason, Strand(self.log.round, None, "0"))
             return answer
+
+    def _exactly(self, stored: Any, what: str) -> tuple[Any]:
+        """A recorded value in a tuple; one that the code cannot have as it was stops it."""
+        try:
+            return (exactly(stored, what),)
+        except (UnknownType, LossyAnswer) as error:
+            self.course.stop(error)
 
     def child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Attachment | None:
         """The recording of the child run that begins here, or None if it is to be recorded."""
