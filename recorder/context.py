@@ -284,6 +284,7 @@ class Context:
         recorder = self._recorder
         attachment = recorder.attachment
         if attachment is not None and (answer := attachment.answer_to(name, reason)) is not None:
+            recorder.questions += 1
             return answer[0]
         raise Interrupted(recorder.info.uid, recorder.raise_interrupt(name, reason), name, reason)
 

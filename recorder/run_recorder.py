@@ -113,6 +113,7 @@ class RunRecorder:
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
         self.interrupts: list[InterruptRaisedData] = []
+        self.questions = 0
         self._model_calls_begin_rounds = model_calls_begin_rounds
         self._round_open = False
         self._round_started = 0.0
@@ -437,7 +438,8 @@ class RunRecorder:
         """Record a question to a person; returns its id."""
         name = clean(name)
         with self.log.lock:
-            interrupt = f"{self.round}.{name}.{len(self.interrupts) + 1}"
+            self.questions += 1
+            interrupt = f"{self.round}.{name}.{self.questions}"
             raised = InterruptRaisedData(interrupt=interrupt, name=name, reason=reason)
             self.interrupts.append(raised)
         self.emit("interrupt.raised", raised)

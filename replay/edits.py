@@ -12,7 +12,7 @@ from typing import Any
 
 from ..recorder.errors import UsageError
 from ..recorder.payload import apply_change
-from ..recorder.values import encode
+from ..recorder.values import decode, encode
 from .paths import keys_of, to_pointer
 
 
@@ -63,6 +63,28 @@ class Edits:
         if self.input is not None:
             told.append({"edit": "input", "value": self.input[0]})
         return told + [{"edit": "secret", "path": path} for path in self.secrets]
+
+    @classmethod
+    def from_log(cls, told: Sequence[Mapping[str, Any]]) -> Edits:
+        """The edits that a log tells of, as far as they change what the code is given; what it is answered is logged.
+
+        A secret is left out: where it was, its token stands.
+        """
+        by_kind: dict[str, list[Mapping[str, Any]]] = {}
+        for one in told:
+            by_kind.setdefault(one["edit"], []).append(one)
+        inputs = by_kind.get("input", ())
+        return cls(
+            set={one["path"]: decode(one["value"]) for one in by_kind.get("set", ())},
+            patch=[
+                {key: decode(part) if key == "value" else part for key, part in operation.items()}
+                for one in by_kind.get("patch", ())
+                for operation in one["patch"]
+            ],
+            messages=[decode(one["message"]) for one in by_kind.get("message", ())],
+            params={one["name"]: decode(one["value"]) for one in by_kind.get("param", ())},
+            input=(decode(inputs[0]["value"]),) if inputs else None,
+        )
 
     def apply(self, payload: Any, *, stored: bool = False) -> Any:
         """The payload as it is edited: what is `set`, then the patch, then the secrets. What is given is not changed.

@@ -7,12 +7,12 @@ variables of its own between rounds is not there then; the payload, the conversa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from ..recorder.errors import UsageError
 from ..recorder.events import Event
 from ..recorder.store import EventStore, RunInfo
+from .edits import Edits
 from .fork import Rerun
 from .reading import state_at
 from .recorded_run import RecordedRun
@@ -26,8 +26,8 @@ class FoldedRerun(Rerun):
         self._state = state_at(info, step - 1, store)
 
     def events_of(self, info: RunInfo) -> Iterable[Event]:
-        """The start of the run alone."""
-        return islice(super().events_of(info), 1)
+        """The start of the run, and what was edited on the way."""
+        return (event for event in super().events_of(info) if event.kind in ("run.started", "run.forked"))
 
     def attached(self, run: RecordedRun) -> None:
         """Put the recorder where the rounds before the step would have brought it."""
@@ -46,4 +46,8 @@ class FoldedRerun(Rerun):
         recorder = run.recorder
         if recorder is not None and recorder.context is not None:
             recorder.context.restore(self._state.messages, self._state.scratchpad)
+            for forked in run.script.forked:  # what they did to the payload and the conversation is in the state
+                if forked.round + 1 < self.step:
+                    edits = Edits.from_log(forked.data.edits)
+                    recorder.context.edit((), edits.params, edits.input)
         super()._edit(run)

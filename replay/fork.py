@@ -21,8 +21,6 @@ from ..recorder.events import (
     RunForkedData,
     ToolReturnedData,
 )
-from ..recorder.leaves import live_tree
-from ..recorder.live_payload import LivePayload
 from ..recorder.redaction import find_tokens
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import decode
@@ -131,19 +129,9 @@ class Rerun(Course):
         run.log.after_round_starts = lambda: self._edit(run)
 
     def _edit(self, run: RecordedRun) -> None:
-        """Let the edits take effect, at the beginning of the round."""
-        recorder, edits = run.recorder, self.edits
-        assert recorder is not None
-        if edits.touch_the_payload:
-            if recorder.watch is not None:
-                self.stop(UsageError(f"the payload of {self.info.id} is what a function gives, and cannot be edited"))
-
-            def edited(payload: LivePayload) -> Any:
-                return live_tree(edits.apply(payload.tree))
-
-            recorder.change_whole(edited, source={"kind": "edit"}, reason="edited before the re-run")
-        if recorder.context is not None:
-            recorder.context.edit(edits.messages, edits.params, edits.input)
+        """Let the edits take effect, at the beginning of the round, after those of the re-run that is re-run here."""
+        run.edit_as_recorded(self.step)
+        run.edit(self.edits)
 
     # -- live calls --------------------------------------------------------------------------------------
 

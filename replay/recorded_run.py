@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment
 from ..recorder.calls import Call
-from ..recorder.errors import LossyAnswer, UnknownType
+from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.event_codec import digest_of
 from ..recorder.events import Data
 from ..recorder.hashes import content_address
+from ..recorder.leaves import live_tree
+from ..recorder.live_payload import LivePayload
 from ..recorder.log_end import LogEnd
 from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
@@ -29,6 +31,7 @@ from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
 from ..recorder.values import dumps, encode
 from .answering import RecordedAnswer
+from .edits import Edits
 from .exactly import exactly
 from .script import RecordedCall, Script, Strand, key_of
 
@@ -71,6 +74,8 @@ class ReplayedLog(RunLog):
                 edit, self.after_round_starts = self.after_round_starts, None
                 edit()
             return future
+        if kind == "round.started":
+            self._run.edit_as_recorded(round)
         self.ended = kind in ("run.finished", "run.suspended")
         return None
 
@@ -85,6 +90,7 @@ class RecordedRun(Attachment):
 
     Attributes:
         script: the recording.
+        foreign: whether its redaction tokens were made with another store's key; they are compared by kind then.
         recorder: the code's.
     """
 
@@ -97,6 +103,8 @@ class RecordedRun(Attachment):
         started = self.script.started
         if started is None:
             raise course.nothing_recorded(info)
+        key_check = (started.data.redaction or {}).get("key_check", self.store.redactor.key_check)
+        self.foreign = key_check != self.store.redactor.key_check
         self.payload = exactly(started.data.payload, f"the payload of {info.id}")
         self.input = exactly(started.data.input, f"the input of {info.id}")
         self.params = exactly(started.data.params, f"the parameters of {info.id}")
@@ -126,6 +134,31 @@ class RecordedRun(Attachment):
             return False
         self.course.comparison_of(self).event(kind, data, strand, known)
         return True
+
+    # -- edits -----------------------------------------------------------------------------------------
+
+    def edit_as_recorded(self, round: int) -> None:
+        """Edit what was edited at the beginning of a round, where the run is a re-run or goes on from one."""
+        for forked in self.script.forked:
+            if forked.round + 1 == round:
+                self.edit(Edits.from_log(forked.data.edits))
+
+    def edit(self, edits: Edits) -> None:
+        """Let edits take effect on the payload, the conversation, the parameters and the input."""
+        recorder = self.recorder
+        assert recorder is not None  # it has begun a round
+        if edits.touch_the_payload:
+            if recorder.watch is not None:
+                self.course.stop(
+                    UsageError(f"the payload of {self.info.id} is what a function gives, and cannot be edited")
+                )
+
+            def edited(payload: LivePayload) -> Any:
+                return live_tree(edits.apply(payload.tree))
+
+            recorder.change_whole(edited, source={"kind": "edit"}, reason="edited before the re-run")
+        if recorder.context is not None:
+            recorder.context.edit(edits.messages, edits.params, edits.input)
 
     # -- calls -----------------------------------------------------------------------------------------
 
@@ -178,7 +211,19 @@ class RecordedRun(Attachment):
             call.id = recorded.call
             attempt = recorded.called.data.attempt + 1
             return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
+        self._count(recorded)
         return data, RecordedAnswer(self, recorded, call)
+
+    def _count(self, recorded: RecordedCall) -> None:
+        """Count an answered call, and those inside it, as if they had been made."""
+        recorder = self.recorder
+        assert recorder is not None  # it makes the call
+        for call in self.script.with_those_inside(recorded):
+            ended = call.ended
+            if ended is not None and ended.kind in ("tool.returned", "tool.failed"):
+                recorder.count_tool(call.name, ended.data.duration or 0.0, ended.kind == "tool.returned")
+            elif ended is not None and ended.kind == "model.returned":
+                recorder.answered(call.call, call.called.round, call.called.within, ended.data.usage or {})
 
     def stored_arguments(self, data: Any) -> Any:
         """The arguments of a call in stored form, redacted."""

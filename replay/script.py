@@ -10,7 +10,7 @@ What other processes added to the run (`writer.joined`) was not done by this cod
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -108,6 +108,7 @@ class Script:
     Attributes:
         started: the event.
         finished: `run.finished`, or None.
+        forked: the `run.forked` of the run and of those that it was forked from.
         calls: by id.
         rounds: by number.
         reads: the `value.read` of a strand and source, in order, as far as they were not met again.
@@ -124,6 +125,7 @@ class Script:
     def __init__(self, events: Iterable[Event]) -> None:
         self.started: Event | None = None
         self.finished: Event | None = None
+        self.forked: list[Event] = []
         self.last: Event | None = None
         self.calls: dict[str, RecordedCall] = {}
         self.rounds: dict[int, ScriptRound] = {}
@@ -135,6 +137,7 @@ class Script:
         self.superseded: set[int] = set()
         self.subruns: dict[str, Event] = {}
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
+        self._inside: dict[str, list[RecordedCall]] = {}
         self._by_key: dict[tuple[int, str | None, str, str, bytes], list[RecordedCall]] = {}
         self._counts: Counter[tuple[Strand, str]] = Counter()
         self._met: Counter[tuple[Strand, str]] = Counter()
@@ -174,6 +177,9 @@ class Script:
     def _run_started(self, event: Event, strand: Strand) -> None:
         self.started = event
 
+    def _run_forked(self, event: Event, strand: Strand) -> None:
+        self.forked.append(event)
+
     def _run_finished(self, event: Event, strand: Strand) -> None:
         self.finished = event
 
@@ -201,6 +207,8 @@ class Script:
         self._in_order.setdefault(strand, deque()).append(call)
         if event.within is None:
             self.round(event.round).calls.append(call)
+        else:
+            self._inside.setdefault(event.within, []).append(call)
 
     def _ended(self, event: Event, strand: Strand) -> None:
         call = self.calls.get(event.data.call)
@@ -242,6 +250,14 @@ class Script:
         found = [call for call in self._by_key.get((*strand[:2], kind, name, key), ()) if not call.asked]
         same = [call for call in found if call.called.task == strand.task]
         return same[0] if same else found[0] if found else None
+
+    def with_those_inside(self, call: RecordedCall) -> Iterator[RecordedCall]:
+        """A call, and the calls that were made inside of it."""
+        todo = [call]
+        while todo:
+            found = todo.pop()
+            yield found
+            todo += self._inside.get(found.call, ())
 
     def overtaken(self, call: RecordedCall) -> RecordedCall | None:
         """The call that comes first of those of the strand that were not asked for yet; None if it is this one."""
@@ -298,6 +314,7 @@ _Handler = Callable[[Script, Event, Strand], None]
 
 _HANDLERS: Final[dict[str, _Handler]] = {
     "run.started": Script._run_started,
+    "run.forked": Script._run_forked,
     "run.finished": Script._run_finished,
     "run.resumed": Script._run_resumed,
     "round.started": Script._round_started,
