@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import agentreplay as ar
+import pytest
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789AB"
 
@@ -50,9 +51,7 @@ def test_tokens_of_another_store_are_compared_by_kind(tmp_path: Path) -> None:
     assert KEY not in Path(cassette).read_text()
     ar.import_file(cassette, store=there)
     assert ar.replay("run1", secretive(), store=there).verdict == "identical"
-    try:
+    with pytest.raises(ar.Divergence) as raised:
         ar.replay("run1", secretive("eve"), store=there)
-    except ar.Divergence as error:
-        assert (error.difference.kind, error.difference.path) == ("other arguments", "/user")
-    else:
-        raise AssertionError("another user is another argument")
+    difference = raised.value.difference
+    assert (difference.kind, difference.path) == ("other arguments", "/user")
