@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextvars import Context, ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -43,6 +44,23 @@ class Answer(Protocol):
 
     def astream(self) -> AsyncGenerator[Any, Any]:
         """The items of an async generator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a child run ended, where it is answered as a whole and its code is not executed.
+
+    Attributes:
+        status: completed, failed, cancelled or interrupted.
+        result: the document of its AgentResult.
+        value: what it came to.
+        error: what it raised, to be raised again; or None.
+    """
+
+    status: str
+    result: Mapping[str, Any]
+    value: Any
+    error: BaseException | None
 
 
 class Attachment(ABC):
@@ -84,6 +102,10 @@ class Attachment(ABC):
     @abstractmethod
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
         """The answer to a question to a person, in a tuple; None if it is to be asked."""
+
+    def outcome(self) -> Outcome | None:
+        """How the run ended, if it is answered as a whole; its `payload` is the one it ended with then."""
+        return None
 
     def comes_to(self, turns: Turns) -> None:
         """The code has come to an event loop: it entered the run there, or started the loop within the run."""

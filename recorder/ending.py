@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from .agent_result import AgentResult, Interrupt, RunHandle
+from .attaching import Outcome
 from .context import Context
 from .errors import RecordingFailed
 from .introspection import inherits, isinstance_of
@@ -62,6 +63,15 @@ class Ending:
         )
         self._recorder.finish(status, stop_reason, value=value, error=error, result=result.document())
         return result
+
+    def answered(self, outcome: Outcome) -> AgentResult:
+        """Take over how a run ended whose code was not executed."""
+        self.status = outcome.status
+        handle = RunHandle(self._recorder.info.id, self._recorder.info.uid)
+        result = AgentResult.model_validate(dict(outcome.result))
+        payload = self._context.payload
+        self.result = result.attach(run=handle, payload=payload, value=outcome.value, error=outcome.error)
+        return self.result
 
     def by(self, error: BaseException, value: Any = None) -> bool:
         """Record the end that an exception made.

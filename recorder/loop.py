@@ -19,7 +19,7 @@ from typing import Any, Final, overload
 from pydantic import ValidationError
 
 from .agent_result import AgentResult
-from .attaching import Attachment, attachment_for
+from .attaching import Attachment, Outcome, attachment_for
 from .context import Context
 from .copying import copy_value
 from .decisions import Complete, Continue, NextStep
@@ -233,7 +233,10 @@ class Execution:
     def run(self) -> AgentResult:
         """Execute in this thread; what the step returns to be awaited, in an event loop of the run's own."""
         try:
-            result = self._run()
+            outcome = self._answer()
+            if outcome is not None and self._parent is not None:
+                self._parent.started(self.recorder)
+            result = self._run() if outcome is None else _given(outcome, self.ending)
         except BaseException as error:
             self._tell_parent(error)
             raise
@@ -243,12 +246,19 @@ class Execution:
     async def arun(self) -> AgentResult:
         """Execute in the running event loop."""
         try:
-            result = await self._arun()
+            outcome = self._answer()
+            if outcome is not None and self._parent is not None:
+                await self._parent.astarted(self.recorder)
+            result = await self._arun() if outcome is None else _given(outcome, self.ending)
         except BaseException as error:
             await self._atell_parent(error)
             raise
         await self._atell_parent()
         return result
+
+    def _answer(self) -> Outcome | None:
+        """How the run ended, where it is not executed but answered as a whole."""
+        return None if self.recorder.attachment is None else self.recorder.attachment.outcome()
 
     def _run(self) -> AgentResult:
         try:
@@ -344,6 +354,14 @@ class Execution:
         status = None if ending is None else ending[0]
         self.recorder.finish_round("continue" if status is None else "complete" if status == "completed" else status)
         return None if ending is None else self.ending.reached(*ending, value=value, text=text)
+
+
+def _given(outcome: Outcome, ending: Ending) -> AgentResult:
+    """Return or raise what a run that is answered as a whole came to."""
+    result = ending.answered(outcome)
+    if outcome.error is not None:
+        raise outcome.error
+    return result
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:

@@ -27,11 +27,12 @@ class _Replay(ModuleType):
         store: EventStore | str | None = None,
         ignore: Iterable[str] = (),
         collect: bool = False,
+        shallow: bool = False,
     ) -> ReplayResult:
         """Execute an agent against a recorded run; see `replayer.replay`."""
         from .replayer import replay
 
-        return replay(run, agent, store=store, ignore=ignore, collect=collect)
+        return replay(run, agent, store=store, ignore=ignore, collect=collect, shallow=shallow)
 
 
 sys.modules[__name__].__class__ = _Replay

@@ -41,6 +41,7 @@ class Course(Waiting):
         store, info: the run.
         name: of the agent that the code must begin a run of; None for any.
         ignore: rules of what is different each time.
+        shallow: answer the runs of other agents as wholes, instead of executing them, too.
         collect: go on after a difference as far as can be, instead of stopping at the first.
 
     Attributes:
@@ -58,8 +59,10 @@ class Course(Waiting):
         name: str | None = None,
         ignore: IgnoreRules | None = None,
         collect: bool = False,
+        shallow: bool = False,
     ) -> None:
         self.store = store
+        self.shallow = shallow
         self.info = info
         self._name = name
         self.ignore = ignore or IgnoreRules(())
@@ -118,7 +121,12 @@ class Course(Waiting):
 
     def child_of(self, parent: RecordedRun, started: Event) -> Attachment:
         """The recording of a child run."""
-        return self._began(RecordedRun(self, self.store.run(started.data.run), parent))
+        child = self.store.run(started.data.run)
+        if not self.shallow or parent.script.subruns.get(child.uid) is None:
+            return self._began(RecordedRun(self, child, parent))
+        from .whole import WholeRun
+
+        return self._began(WholeRun(self, child, parent))
 
     def child_as_call(self, parent: RecordedRun, started: Event) -> RecordedCall:
         """A child run as a call of its agent, with what it was given as the arguments."""

@@ -85,6 +85,7 @@ def replay(
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
     collect: bool = False,
+    shallow: bool = False,
 ) -> ReplayResult:
     """Execute an agent, or code that opens `ar.record`, against a recorded run.
 
@@ -94,6 +95,7 @@ def replay(
         store: where the run is; by default the store that is found from here.
         ignore: rules of what is different each time, such as "tool:search:$.request_id".
         collect: go on after a difference as far as can be; the differences are in the result then.
+        shallow: answer the runs of other agents as wholes, instead of executing their code, too.
 
     Returns:
         The result; its verdict is "identical" unless differences were collected.
@@ -106,7 +108,7 @@ def replay(
     """
     if on_event_loop():
         raise UsageError("replay() cannot run inside an event loop; use `await ar.areplay(…)`")
-    course = course_for(run, agent, store, ignore, collect)
+    course = course_for(run, agent, store, ignore, collect, shallow)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return result_of(course, outcome)
@@ -119,19 +121,22 @@ async def areplay(
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
     collect: bool = False,
+    shallow: bool = False,
 ) -> ReplayResult:
     """`replay` for code in an event loop."""
-    course = course_for(run, agent, store, ignore, collect)
+    course = course_for(run, agent, store, ignore, collect, shallow)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return result_of(course, outcome)
 
 
-def course_for(run: RunRef, agent: App, store: EventStore | str | None, ignore: Iterable[str], collect: bool) -> Course:
+def course_for(
+    run: RunRef, agent: App, store: EventStore | str | None, ignore: Iterable[str], collect: bool, shallow: bool = False
+) -> Course:
     """The course of a replay."""
     found, info = resolve(run, store)
     name = None if isinstance(agent, Agent) else info.agent
-    return Course(found, info, name=name, ignore=IgnoreRules(ignore), collect=collect)
+    return Course(found, info, name=name, ignore=IgnoreRules(ignore), collect=collect, shallow=shallow)
 
 
 @contextmanager
