@@ -67,13 +67,30 @@ def code_name(code: CodeType | None) -> str | None:
 
 
 def place_of(entry_point: str | None) -> dict[str, str] | None:
-    """Where on this machine the code of an entry point is: {file, name, host}; None if it is in no file."""
+    """Where on this machine the code of an entry point is: {file, name, module, host}; None if it is in no file."""
     file, _, name = (entry_point or "").rpartition(":")
     with suppress(OSError):  # the working folder may be gone
         path = os.path.abspath(file)
         if file and os.path.isfile(path):
-            return {"file": path, "name": name, "host": socket.gethostname()}
+            return {"file": path, "name": name, "module": module_at(path), "host": socket.gethostname()}
     return None
+
+
+_modules_at: Final[dict[str, str]] = {}
+
+
+def module_at(path: str) -> str:
+    """The name of the loaded module whose file this is; empty if none is."""
+    known = _modules_at.get(path)
+    if known is None or _file_of(sys.modules.get(known)) != path:
+        known = next((name for name, module in list(sys.modules.items()) if _file_of(module) == path), "")
+        _modules_at[path] = known
+    return known
+
+
+def _file_of(module: Any) -> str | None:
+    # Some modules import more when they are asked for anything: their own dict is looked at.
+    return _module_dict(module).get("__file__") if isinstance_of(module, ModuleType) else None
 
 
 def folder_of(code: CodeType | None) -> str:
@@ -91,7 +108,7 @@ def python_versions() -> dict[str, Any]:
     """The Python that runs, and the versions of the imported packages that tell one."""
     packages = {}
     for name, module in list(sys.modules.items()):
-        # Some modules import more when they are asked for anything: their own dict is looked at.
+        # See `_file_of`.
         if "." not in name and name not in sys.stdlib_module_names and isinstance_of(module, ModuleType):
             version = _module_dict(module).get("__version__")
             if type(version) is str:

@@ -77,7 +77,10 @@ class ErrorInfo(Data):
 
 
 class RunStartedData(Data):
-    """`origin` is "recorded" or "imported"; `applier` is {name, version}; `process` {host, boot, pid, start}."""
+    """`origin` is "recorded" or "imported"; `applier` {name, version}; `process` {host, boot, pid, start}.
+
+    `code` is {commit, dirty, module}: of the checkout, if there is one, and under which name the code was loaded.
+    """
 
     agent: str
     entry_point: str | None = None

@@ -157,7 +157,7 @@ class RunRecorder:
                     permissions=self.applier_options,
                     parent=parent,
                     redaction=self.store.redactor.describe(),
-                    code=dict(code or {}),
+                    code={**(code or {}), **({"module": place["module"]} if place else {})},
                     python=python_versions(),
                     process=process_identity(),
                 ),
