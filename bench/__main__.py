@@ -20,7 +20,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from . import append, differences, keeping, memory, peers, seeking, startup, state_size, storage
+from . import append, differences, keeping, memory, peers, replaying, seeking, startup, state_size, storage
 from .measuring import Row
 
 Part = Callable[[], Iterable[Row]]
@@ -40,6 +40,7 @@ PARTS: Sequence[tuple[Part, Sequence[str]]] = (
     (partial(memory.rows, "coroutines", ", on an event loop"), ("G10",)),
     (partial(memory.rows, "pauses", ", snapshots taken"), ("G10",)),
     (storage.rows, ("G11",)),
+    (replaying.rows, ("G12",)),
 )
 """What measures which gates. A part in which one is missed is measured once more as a whole."""
 
