@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -107,6 +108,10 @@ class Attachment(ABC):
         """How the run ended, if it is answered as a whole; its `payload` is the one it ended with then."""
         return None
 
+    @abstractmethod
+    def outside(self, effect: Effect) -> None:
+        """An effect is about to be made after the end of the run; raises what stops it if it may not be."""
+
     def comes_to(self, turns: Turns) -> None:
         """The code has come to an event loop: it entered the run there, or started the loop within the run."""
         return
@@ -148,6 +153,16 @@ waiting: ContextVar[Waiting | None] = ContextVar("agentreplay_attachment", defau
 """What the run that begins next is attached to, if to anything."""
 
 
+@contextmanager
+def waits(what: Waiting | None) -> Iterator[None]:
+    """In this block, the run that begins next is attached to that."""
+    token = waiting.set(what)
+    try:
+        yield
+    finally:
+        waiting.reset(token)
+
+
 def attachment_for(name: str, begun_with: Mapping[str, Any], parent_scope: Scope | None) -> Attachment | None:
     """What a run that begins here is attached to: its part of the parent's recording, or what waits for it."""
     if parent_scope is not None:
@@ -155,6 +170,12 @@ def attachment_for(name: str, begun_with: Mapping[str, Any], parent_scope: Scope
         return None if attachment is None else attachment.child(name, begun_with, parent_scope)
     waits = waiting.get()
     return None if waits is None else waits.begins(name)
+
+
+def may_be_made_late(effect: Effect, attachment: Attachment | None) -> None:
+    """Stop an effect after the end of its run, if the run was attached to a recording that it has not left."""
+    if attachment is not None:
+        attachment.outside(effect)
 
 
 def may_be_made_outside(effect: Effect) -> None:

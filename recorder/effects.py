@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, TypeVar
 
-from .attaching import may_be_made_outside
+from .attaching import may_be_made_late, may_be_made_outside
 from .binding import binder
 from .calls import Call, Effect
 from .introspection import is_awaitable
@@ -209,6 +209,7 @@ def wrap_effect(fn: Function, effect: Effect) -> Function:
             may_be_made_outside(effect)
             return None
         if not scope.recorder.recording:
+            may_be_made_late(effect, scope.recorder.attachment)
             return None
         return Call(effect, scope, bind(args, kwargs), fn)
 

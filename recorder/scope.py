@@ -7,8 +7,8 @@ a run is in progress four functions look for a scope where they are called: `Thr
 `ThreadPoolExecutor.submit`, which carry it over (a thread starts without context), and asyncio's `create_task` and
 `call_at`, whose timers are numbered in the task.
 
-Only this variable is carried. Whatever else the context of the caller holds, the new thread does without, as it would
-if nothing were recorded.
+Only this variable is carried, and what a run that begins there is attached to (`attaching`). Whatever else the context
+of the caller holds, the new thread does without, as it would if nothing were recorded.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import threading
 from asyncio import BaseEventLoop, _get_running_loop
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from .attaching import waiting, waits
 from .timers import carrying_call_at
 from .turns import joined, left
 
@@ -130,13 +131,16 @@ def at_work(scope: Scope) -> Iterator[None]:
             threads[own] -= 1
 
 
+_Place: TypeAlias = Callable[[], AbstractContextManager[None]]
+
+
 def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
     @functools.wraps(start)
     def carrying(thread: threading.Thread) -> None:
-        scope = current.get()
-        if scope is None or isinstance(thread, BackgroundThread):
+        placed = None if isinstance(thread, BackgroundThread) else _place_of_new_thread()
+        if placed is None:
             return start(thread)
-        inner, run, own = scope.in_new_task(), thread.run, "run" in vars(thread)
+        run, own = thread.run, "run" in vars(thread)
 
         def restore() -> None:
             if own:
@@ -146,7 +150,7 @@ def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[thre
 
         def run_in_scope() -> None:
             restore()
-            with entered(inner), at_work(inner):
+            with placed():
                 run()
 
         thread.run = run_in_scope  # type: ignore[method-assign]  # until it runs
@@ -162,18 +166,32 @@ def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[thre
 def _carrying_submit(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
     @functools.wraps(submit)
     def carrying(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        scope = current.get()
-        if scope is None:
+        placed = _place_of_new_thread()
+        if placed is None:
             return submit(pool, fn, *args, **kwargs)
-        inner = scope.in_new_task()
-        with entered(None):  # a worker that the pool starts now will serve others too
-            return submit(pool, _run_in, inner, fn, *args, **kwargs)
+        with entered(None), waits(None):  # a worker that the pool starts now will serve others too
+            return submit(pool, _run_in, placed, fn, *args, **kwargs)
 
     return carrying
 
 
-def _run_in(scope: Scope, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    with entered(scope), at_work(scope):
+def _place_of_new_thread() -> _Place | None:
+    """What puts a thread that is started here where this code stands: in its run, or where one waits to begin."""
+    scope, awaited = current.get(), waiting.get()
+    if scope is None and awaited is None:
+        return None
+    inner = None if scope is None else scope.in_new_task()
+
+    @contextmanager
+    def placed() -> Iterator[None]:
+        with waits(awaited), entered(inner), nullcontext() if inner is None else at_work(inner):
+            yield
+
+    return placed
+
+
+def _run_in(placed: _Place, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    with placed():
         return fn(*args, **kwargs)
 
 

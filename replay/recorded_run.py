@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment
-from ..recorder.calls import Call
+from ..recorder.calls import Call, Effect
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.event_codec import digest_of
 from ..recorder.events import Data
@@ -237,6 +237,11 @@ class RecordedRun(Attachment):
         """A tree as the store would hold it."""
         redactor = self.store.redactor
         return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
+
+    def outside(self, effect: Effect) -> None:
+        """Stop an effect after the end of a run that has not gone live."""
+        if not self.log.live:
+            self.course.outside(effect)
 
     # -- event loops -----------------------------------------------------------------------------------
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal, TypeAlias
 
 from ..recorder.agent_result import AgentResult
-from ..recorder.attaching import waiting
+from ..recorder.attaching import waits
 from ..recorder.errors import Divergence, UsageError
 from ..recorder.introspection import is_awaitable
 from ..recorder.loop import Agent
+from ..recorder.scope import scope_is_carried
 from ..recorder.signals import ReplayStopped
 from ..recorder.store import EventStore, RunRef
 from ..recorder.writer import on_event_loop
@@ -142,7 +143,9 @@ def course_for(
 @contextmanager
 def attached(course: Course) -> Iterator[list[Any]]:
     """The run that begins in this block is the recorded one. What the code raises is compared, and goes no further."""
-    token = waiting.set(course)
+    stack = ExitStack()
+    stack.enter_context(waits(course))
+    stack.enter_context(scope_is_carried())  # the run may begin in a thread, too
     outcome: list[Any] = []
     try:
         yield outcome
@@ -157,7 +160,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
         del error
     finally:
         course.turns.leave()
-        waiting.reset(token)
+        stack.close()
 
 
 def execute(agent: App) -> Any:
