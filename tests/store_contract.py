@@ -292,6 +292,20 @@ class StoreContract:
         assert store.snapshot(store.create_run("other")) is None
         assert store.verify() == []
 
+    def test_a_heartbeat_is_kept_beside_the_log(self, store: EventStore, run: RunInfo) -> None:
+        """The last one of each run; it changes nothing else."""
+        other, before = store.create_run("other"), store.run(run.uid)
+        assert store._read_heartbeat(run.number) is None
+        store.keep_heartbeats([])
+        store.keep_heartbeats([run.number, other.number])
+        first = store._read_heartbeat(run.number)
+        assert first is not None
+        assert first == store._read_heartbeat(other.number)
+        store._write_heartbeats([run.number], first + 1)
+        assert [store._read_heartbeat(info.number) for info in (run, other)] == [first + 1, first]
+        assert replace(store.run(run.uid), silent_since=None) == replace(before, silent_since=None)
+        assert store.verify() == []
+
     @pytest.mark.parametrize(
         "text", ["a\0b", "\0", "\udcff", "\ud83d\ude00", "\x10", "\x10\\x41", "tab\t", "é 😀", " "]
     )

@@ -104,7 +104,7 @@ def calls_in_flight(store: EventStore, info: RunInfo) -> list[OpenCall]:
 
     Calls within calls are among them.
     """
-    if info.status not in ("running", "crashed"):
+    if info.status not in ("running", "crashed") or info.head_seq < 0:
         return []
     try:
         return list(state_at(info, -1, store).open_calls.values())
