@@ -6,6 +6,10 @@ it takes a coupon off an order's total that was paid with the coupon already. No
 refused two steps later, where the cause is no longer in sight. That is what a debugger is for:
 
     agentreplay diff @last --step 7
+
+And once it is found, the run is taken up again from there, with what was missing:
+
+    agentreplay rerun @last --step 7 --set /order/coupon/used=true --allow issue_refund
 """
 
 from __future__ import annotations
@@ -105,10 +109,13 @@ def next_decision(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_totals(order: dict[str, Any]) -> dict[str, Any]:
-    """Here is the mistake: the total was paid with the coupon, and the model takes it off once more."""
+    """Here is the mistake: the total was paid with the coupon, and the model takes it off once more.
+
+    It cannot know better, since the order does not say so. Had it `"used": true` with the coupon, all would be well.
+    """
     coupon = order.get("coupon")
-    if coupon is None:
-        return change("There is no coupon: the total stands.", newElements={"totals_checked": True})
+    if coupon is None or coupon.get("used"):
+        return change("There is no coupon to take off: the total stands.", newElements={"totals_checked": True})
     total = round(order["total"] * (100 - coupon["percent"]) / 100, 2)
     return change(
         f"The coupon {coupon['code']} takes {coupon['percent']} % off the total.",

@@ -23,6 +23,18 @@ VERBS = {
     "state": Verb("Look", "inspect", "Show the payload after a step."),
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
     "blame": Verb("Look", "blame", "Show every event that ever changed a value, newest first."),
+    "replay": Verb(
+        "Run again",
+        "replaying",
+        "Execute code against a recorded run, and say whether it does the same.",
+        runs_agents=True,
+    ),
+    "rerun": Verb(
+        "Run again", "replaying", "Run an agent again from a step of a recorded run, with edits.", runs_agents=True
+    ),
+    "resume": Verb(
+        "Run again", "replaying", "Go on with a run that was interrupted or has crashed, in place.", runs_agents=True
+    ),
     "export": Verb("Share", "files", "Write a run to a file, for git and for sharing."),
     "verify": Verb("Check", "files", "Check that no recorded event was changed or lost."),
     "schema": Verb("Check", "files", "Print the JSON Schema of the events."),

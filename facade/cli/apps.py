@@ -11,6 +11,7 @@ import, but a program to run, and is run only once the recording is attached.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import runpy
 import socket
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from ..recorder.attaching import Waiting, waiting
@@ -124,8 +126,8 @@ def as_recorded(store: EventStore, info: RunInfo) -> Chosen:
         UsageError: there is none, it is not here, or it cannot be named from outside.
     """
     place = store.note(info.uid).get("code") or {}
-    file, name, host = [place.get(key) for key in ("file", "name", "host")]
-    if not isinstance(file, str) or not isinstance(name, str):
+    file, name, module, host = [place.get(key) for key in ("file", "name", "module", "host")]
+    if not isinstance(file, str) or not isinstance(name, str) or not isinstance(module, str):
         what = "was not recorded into this store by code in a file, and what is imported never chooses code"
         raise UsageError(f"{info.id} {what}. {HOW}")
     if host != socket.gethostname():
@@ -136,9 +138,27 @@ def as_recorded(store: EventStore, info: RunInfo) -> Chosen:
     shown = file if shown.startswith(os.pardir) else shown
     if name == MODULE:
         return Chosen(shown, why=AS_RECORDED)
+    if _root_of(file, module) is None and _is_found_as(file, module):
+        shown = module
     if "<" in name:
         raise UsageError(f"{info.id} was recorded by {name} in {shown}, which only its own code can reach. {HOW}")
     return Chosen(f"{shown}:{name}", why=AS_RECORDED)
+
+
+def _root_of(file: str, module: str) -> str | None:
+    """The folder from which a file is imported as a module of a package; None if it does not lie like that."""
+    names = tuple(module.split("."))
+    parts = Path(file).with_suffix("").parts
+    return str(Path(*parts[: -len(names)])) if len(names) > 1 and parts[-len(names) :] == names else None
+
+
+def _is_found_as(file: str, module: str) -> bool:
+    """Whether Python finds a file as a module of a package, wherever it lies; imports the package."""
+    try:
+        spec = importlib.util.find_spec(module) if "." in module else None
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin == file
 
 
 # -- loading --------------------------------------------------------------------------------------------------------
@@ -158,13 +178,14 @@ def load_app(chosen: Chosen, store: EventStore, info: RunInfo) -> App:
         Exception: what the module itself raises.
     """
     place, name = split(chosen.reference)
-    file = os.path.abspath(os.path.join(chosen.folder, place)) if is_file(place) and not name else None
-    program = functools.partial(_run_program, file) if file is not None else None
-    if program is not None and chosen.why == AS_RECORDED:
-        return program
+    program = None
+    if is_file(place) and not name:
+        program = functools.partial(_run_program, os.path.abspath(os.path.join(chosen.folder, place)))
+        if chosen.why == AS_RECORDED:
+            return program
     try:
         with _nothing_happens(chosen.reference):
-            module = module_of(chosen.reference, chosen.folder)
+            module = _module_as_recorded(chosen, store, info)
     except _HappensWhenImported:
         if program is None:
             raise
@@ -172,6 +193,19 @@ def load_app(chosen: Chosen, store: EventStore, info: RunInfo) -> App:
     if program is not None and not agents_in(module):
         return program
     return _as_app(target_in(module, chosen.reference), store, info)
+
+
+def _module_as_recorded(chosen: Chosen, store: EventStore, info: RunInfo) -> ModuleType:
+    """Import a module under the name that it had when the run was recorded, if it can have that.
+
+    Classes are called after their module. A program is `__main__`, and a file of a package has the package's name.
+    """
+    name = next(iter(store.events(info, until=0))).data.code.get("module")
+    place, _ = split(chosen.reference)
+    file = os.path.abspath(os.path.join(chosen.folder, place))
+    if is_file(place) and isinstance(name, str) and (root := _root_of(file, name)) is not None:
+        return module_of(f"{name}:", root)
+    return module_of(chosen.reference, chosen.folder, as_main=name == "__main__")
 
 
 def _run_program(file: str) -> None:

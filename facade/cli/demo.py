@@ -16,6 +16,9 @@ from .show import Selection, show_run
 MISTAKE = 7
 """The step of the example at which it goes wrong."""
 
+FIX = "--set /order/coupon/used=true --allow issue_refund"
+"""What a re-run from that step is given, to go right."""
+
 
 def record_demo(url: str | None) -> None:
     """Record the example agent in a store, and show what happened."""
@@ -49,6 +52,7 @@ def _explain(page: Console, info: RunInfo) -> None:
         {
             command(f"state {info.id} --step {MISTAKE - 1}"): "the payload just before the mistake",
             command(f"diff {info.id} --from {MISTAKE - 1} --to 9"): "everything that changed since",
+            command(f"rerun {info.id} --step {MISTAKE} {FIX}"): "run it again from there, with what was missing",
             command("ls"): "all runs",
             command("run agent.py:step"): "record an agent of your own",
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -32,10 +33,18 @@ def load(reference: str, folder: str = "") -> Any:
     return target_in(module_of(reference, folder), reference)
 
 
-def module_of(reference: str, folder: str = "") -> ModuleType:
-    """The module of a reference, which is run; see `load`."""
+def module_of(reference: str, folder: str = "", *, as_main: bool = False) -> ModuleType:
+    """The module of a reference, which is run.
+
+    Args:
+        reference, folder: see `load`.
+        as_main: a file is loaded as `python FILE` loads it, so that its classes have the names that they have there;
+            but what stands below `if __name__ == "__main__"` is left out.
+    """
     place, _ = split(reference)
-    return _file(Path(folder, place)) if is_file(place) else _module(place, folder)
+    if not is_file(place):
+        return _module(place, folder)
+    return _main(Path(folder, place)) if as_main else _file(Path(folder, place))
 
 
 def target_in(module: ModuleType, reference: str) -> Any:
@@ -55,11 +64,33 @@ def is_file(place: str) -> bool:
     return place.endswith(".py") or os.sep in place
 
 
-def _file(path: Path) -> ModuleType:
+def _found(path: Path) -> Path:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     path = path.absolute()
     _search_first(str(path.parent))
+    return path
+
+
+def _main(path: Path) -> ModuleType:
+    path = _found(path)
+    tree = ast.parse(path.read_bytes(), str(path))
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and _asks_for_main(node.test))]
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    module.__file__ = str(path)
+    exec(compile(tree, str(path), "exec", dont_inherit=True), vars(module))
+    return module
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and {ast.unparse(side) for side in (test.left, *test.comparators)} == {
+        "__name__",
+        "'__main__'",
+    }
+
+
+def _file(path: Path) -> ModuleType:
+    path = _found(path)
     # A module of that name may be there already, one of ours or of the standard library: the file gets another name.
     known = getattr(sys.modules.get(path.stem), "__file__", None)
     taken = (path.stem in sys.modules and known != str(path)) or not path.stem.isidentifier()

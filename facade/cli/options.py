@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from .streams import encodable
+
+TYPED: Final = "agentreplay.typed"
+"""Where a verb's context has the words that followed the verb."""
 
 
 class VerbCommand(click.Command):
@@ -20,6 +23,11 @@ class VerbCommand(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str], **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words that followed the verb, and keep them as they were typed."""
+        ctx.meta[TYPED] = list(args)
+        return super().parse_args(ctx, args)
 
     def get_help(self, ctx: click.Context) -> str:
         """The help, as the encoding of stdout allows."""

@@ -9,11 +9,8 @@ from typing import Any, Final
 
 import click
 
+from .editing import no_constant
 from .options import VerbCommand, json_option, store_option
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
 
 
 def json_value(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Any:
@@ -25,7 +22,7 @@ def json_value(ctx: click.Context, parameter: click.Parameter, text: str | None)
             text = sys.stdin.read()
         elif text.startswith("@"):
             text = Path(text[1:]).read_text(encoding="utf-8")
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=no_constant)
     except OSError as error:
         raise click.BadParameter(f"cannot read {error.filename}: {error.strerror}") from None
     except ValueError as error:
@@ -41,7 +38,7 @@ def parameters(ctx: click.Context, parameter: click.Parameter, values: tuple[str
         if not equals or not name:
             raise click.BadParameter(f"expected NAME=VALUE, not {value!r}")
         try:
-            read[name] = json.loads(text, parse_constant=_no_constant)
+            read[name] = json.loads(text, parse_constant=no_constant)
         except ValueError:
             read[name] = text
     return read or None

@@ -252,9 +252,21 @@ def note_lines(event: Event) -> list[Text]:
             return [Text(f"· {visible(data.writer)} joined  {visible(data.entry_point or '')}".rstrip(), "dim")]
         case "writer.left" if data.error is not None:
             return [Text(f"· {visible(data.writer)} left: {one_line(error_text(data.error), TEXT)}", "yellow")]
+        case "run.forked":
+            edits = "; ".join([edit_text(edit, VALUE) for edit in data.edits]) or "nothing is edited"
+            return [Text(f"· run again from here: {edits}", "magenta")]
+        case "run.resumed":
+            return [Text("· resumed", "magenta")]
         case "subrun.finished" | "writer.left":
             return []
     return [Text(f"· {visible(event.kind)}  {readable(fields_of(data), TEXT)}", "dim")]
+
+
+def edit_text(edit: Any, limit: int) -> str:
+    """An edit of a re-run, as its log tells it: `set /order/total 129.5`."""
+    told = dict(edit) if isinstance(edit, dict) else {"edit": edit}
+    words = [visible(str(told.pop(name))) for name in ("edit", "path", "call", "name") if name in told]
+    return " ".join([*words, *[readable(value, limit) for value in told.values()]])
 
 
 def fields_of(data: Any) -> Any:

@@ -72,7 +72,7 @@ def run_reference(reference: str, given: Given, url: str | None, *, keep_stdout:
         raise UsageError("a store in memory is gone when this command ends; name a file")
     before = max((info.number for info in store.runs()), default=0)
     error: BaseException | None = None
-    with _store_of_the_agent(store.url), streams_of_the_agent(keep_stdout=keep_stdout):
+    with store_of_the_agent(store.url), streams_of_the_agent(keep_stdout=keep_stdout):
         try:
             _prepare(load(reference), given, store)()
         except RecordingFailed:
@@ -84,7 +84,7 @@ def run_reference(reference: str, given: Given, url: str | None, *, keep_stdout:
             error = raised if raised.code not in (None, 0) else None
         except Exception as raised:
             # Before there is a run, only what the agent's own module raised is its error.
-            ours = isinstance(raised, AgentReplayError) and not _passes_through_user_code(raised)
+            ours = isinstance(raised, AgentReplayError) and not passes_through_user_code(raised)
             if ours and not _runs_of_this_process(store, before):
                 raise
             error = raised
@@ -135,7 +135,7 @@ async def _awaited(awaitable: Any) -> Any:
 
 
 @contextmanager
-def _store_of_the_agent(url: str) -> Iterator[None]:
+def store_of_the_agent(url: str) -> Iterator[None]:
     """What the agent records by itself goes to the same store."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = url
@@ -170,7 +170,7 @@ def _say_what_was_recorded(store: EventStore, before: int) -> None:
 
 def print_error(error: BaseException) -> None:
     """Print an exception of the agent to stderr as Python would, but without our own frames."""
-    if isinstance(error, AgentReplayError) and not _passes_through_user_code(error):
+    if isinstance(error, AgentReplayError) and not passes_through_user_code(error):
         complain(str(error))
         return
     summary = traceback.TracebackException.from_exception(error)
@@ -210,5 +210,6 @@ def _folder(name: str) -> Path:
     return Path(module.__file__ or "").parent if module is not None else Path(os.devnull)
 
 
-def _passes_through_user_code(error: BaseException) -> bool:
+def passes_through_user_code(error: BaseException) -> bool:
+    """Whether an exception came out of code of the user's."""
     return any(not is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__))

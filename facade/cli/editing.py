@@ -1,0 +1,141 @@
+"""The edits of a re-run, as people give them: values in options, or the payload in an editor.
+
+A value is JSON; a tagged one (`{"$type": …}`) is what it stands for. A bare word is a text, with a note, since `tru`
+may have been meant to be `true`. `@FILE` reads the value from a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from .streams import say
+
+_OPENS: Final = tuple('{["')
+"""What begins JSON, and no word."""
+
+
+def no_constant(name: str) -> Any:
+    """Refuse NaN and the infinities, which JSON does not have."""
+    raise ValueError(f"{name} is no JSON")
+
+
+def value_of(text: str, what: str) -> Any:
+    """The value that a text stands for, in stored form.
+
+    Args:
+        text: JSON, @FILE, or a word.
+        what: where it stands, for the note.
+
+    Raises:
+        BadParameter: the file cannot be read, or the text begins like JSON and is none.
+    """
+    whole = text.startswith("@")
+    if whole:
+        try:
+            text = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.BadParameter(
+                f"cannot read {text[1:]}: {error}. A text with @ stands in quotes: '\"@…\"'"
+            ) from None
+    try:
+        return json.loads(text, parse_constant=no_constant)
+    except ValueError as error:
+        if whole or text.lstrip().startswith(_OPENS):
+            raise click.BadParameter(f"{what}: this is no JSON: {error}") from None
+    say(f"note: {what}: taken as the text {json.dumps(text, ensure_ascii=False)}")
+    return text
+
+
+def values(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    """Read PLACE=JSON options, in stored form by place."""
+    read: dict[str, Any] = {}
+    for one in given:
+        place, equals, text = one.partition("=")
+        if not equals:
+            raise click.BadParameter(f"expected {parameter.metavar}, not {one!r}")
+        if place in read:
+            raise click.BadParameter(f"{place} is given twice")
+        read[place] = value_of(text, f"{parameter.opts[0]} {place}")
+    return read
+
+
+def listed(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> list[Any]:
+    """Read options that are a value each."""
+    return [value_of(one, parameter.opts[0]) for one in given]
+
+
+def single(ctx: click.Context, parameter: click.Parameter, given: str | None) -> Any:
+    """Read an option that is a value; `...` where it was not given, since it may be null."""
+    return ... if given is None else value_of(given, parameter.opts[0])
+
+
+def secrets(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Read PLACE=env:VARIABLE options: secrets by place. They stand in the environment, never in a command."""
+    read = {}
+    for one in given:
+        place, _, source = one.rpartition("=")
+        variable = source.removeprefix("env:")
+        if variable == source or not variable:
+            raise click.BadParameter(f"expected {parameter.metavar}, not {place}=…: a secret is read from a variable")
+        if variable not in os.environ:
+            raise click.BadParameter(f"the variable {variable}, which is to hold the secret for {place}, is not set")
+        read[place] = os.environ[variable]
+    return read
+
+
+def patch_of(ctx: click.Context, parameter: click.Parameter, file: str | None) -> list[dict[str, Any]] | None:
+    """Read a JSON Patch from a file, or standard input for `-`; its values are in stored form."""
+    if file is None:
+        return None
+    patch = value_of(f"@{file}", file)
+    if not isinstance(patch, list) or not all(isinstance(one, dict) for one in patch):
+        raise click.BadParameter(
+            f'{file} holds no JSON Patch, which is a list such as [{{"op": "remove", "path": "/a"}}]'
+        )
+    return patch
+
+
+def decoded(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that stored ones stand for."""
+    from ..recorder.values import decode
+
+    return {name: decode(value) for name, value in stored.items()}
+
+
+def decoded_patch(patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A JSON Patch with the values that those in it stand for."""
+    from ..recorder.values import decode
+
+    return [{name: decode(part) if name == "value" else part for name, part in one.items()} for one in patch]
+
+
+def edited(stored: Any) -> Any:
+    """What somebody makes of a value in stored form in their editor, as JSON ($VISUAL, $EDITOR).
+
+    Raises:
+        UsageError: what they made is no JSON; it is kept in a file, which is named.
+        ClickException: the editor cannot be run, or failed.
+    """
+    from ..recorder.errors import UsageError
+
+    text = json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
+    made = click.edit(text, extension=".json")
+    if made is None or made == text:
+        return stored
+    try:
+        return json.loads(made, parse_constant=no_constant)
+    except ValueError as error:
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8") as kept:
+            kept.write(made)
+        raise UsageError(
+            f"what was edited is no JSON: {error}. It is kept in {kept.name}; once it is put right, give it whole: "
+            f"--set =@{kept.name}"
+        ) from None

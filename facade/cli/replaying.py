@@ -1,0 +1,267 @@
+"""The verbs that execute code against a recording: `replay`, `rerun` and `resume`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from .editing import listed, patch_of, secrets, single, values
+from .options import Function, VerbCommand, json_option, run_argument, store_option
+from .record import parameters
+
+
+def app_option(verb: Function) -> Function:
+    """`--app`, the code that is executed."""
+    return click.option(
+        "--app",
+        metavar="FILE:NAME",
+        help="The code to execute: FILE.py:NAME or MODULE:NAME, an agent, a step, or a function that opens "
+        "agentreplay.record. By default what [tool.agentreplay] app= in pyproject.toml says, else what recorded the "
+        "run into this store on this machine.",
+    )(verb)
+
+
+def ignore_option(verb: Function) -> Function:
+    """`--ignore RULE`, any number of times."""
+    return click.option(
+        "--ignore",
+        multiple=True,
+        metavar="RULE",
+        help="What is different each time, such as 'tool:search:$.request_id'. May be repeated.",
+    )(verb)
+
+
+@click.command(
+    cls=VerbCommand,
+    examples=[
+        "agentreplay replay run42",
+        "agentreplay replay run42 --app agent.py:step --ignore 'tool:search:$.request_id'",
+        "agentreplay replay run42 --collect --json | jq '.divergences[].path'",
+    ],
+)
+@run_argument
+@store_option
+@app_option
+@ignore_option
+@click.option("--collect", is_flag=True, help="Go on after a difference as far as can be.")
+@click.option("--full", is_flag=True, help="Write long values whole.")
+@json_option
+def replay(
+    run: str, store: str | None, app: str | None, ignore: tuple[str, ...], collect: bool, full: bool, as_json: bool
+) -> int:
+    """Execute code against a recorded run, and say whether it does the same.
+
+    Every effect is answered from the log, and nothing is recorded: no model, tool or clock is asked, and a call that
+    the recording does not hold is never made. The first difference stops it. The last line says what was covered.
+
+    Exit code 0 if the code did the same, 1 if it did not.
+
+    With --json: {run, verdict, divergences, coverage, complete, notes}. `verdict` is "identical" or "diverged",
+    `divergences` a list of {step, seq, kind, path, expected, actual, …}, `coverage` {recorded, live, uncaptured,
+    unused}: how many effects were answered from the log, were made, were never captured, and were not asked for.
+    """
+    from .replays import replay_run
+    from .runs import open_for_reading
+
+    found = open_for_reading(store)
+    return replay_run(found, found.run(run), app, ignore=ignore, collect=collect, full=full, as_json=as_json)
+
+
+@click.command(
+    cls=VerbCommand,
+    examples=[
+        "agentreplay rerun run42 --step 7 --set /order/total=129.5",
+        "agentreplay rerun run42 --from-failure --edit --allow issue_refund",
+        "agentreplay rerun run42 --step 7 --tool-result '7.2={\"hits\": []}' --dry-run",
+    ],
+)
+@run_argument
+@store_option
+@click.option("--step", type=int, metavar="N", help="The first step that is run live; -1 is the last.")
+@click.option("--from-failure", is_flag=True, help="Instead: the step in which the run failed.")
+@app_option
+@click.option(
+    "--set",
+    "places",
+    multiple=True,
+    metavar="PATH=JSON",
+    callback=values,
+    help="Create or replace a value of the payload: /order/total=5, or order.total=5.",
+)
+@click.option("--patch", metavar="FILE", callback=patch_of, help="Apply a JSON Patch (RFC 6902) to the payload.")
+@click.option("--edit", is_flag=True, help="Edit the payload, as JSON, in $EDITOR.")
+@click.option(
+    "--tool-result",
+    "tool_results",
+    multiple=True,
+    metavar="CALL=JSON",
+    callback=values,
+    help="What a tool call of step N gives, instead of being made.",
+)
+@click.option(
+    "--model-response",
+    "model_responses",
+    multiple=True,
+    metavar="CALL=JSON",
+    callback=values,
+    help="What a model call of step N gives, instead of being made.",
+)
+@click.option("--skip", multiple=True, metavar="CALL", help="A call of step N that is not made and gives null.")
+@click.option(
+    "--add-message", "messages", multiple=True, metavar="JSON", callback=listed, help="Add to the conversation."
+)
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", callback=parameters, help="A parameter.")
+@click.option("--input", "given_input", metavar="JSON", callback=single, help="Another input.")
+@click.option(
+    "--secret",
+    "hidden",
+    multiple=True,
+    metavar="PATH=env:VAR",
+    callback=secrets,
+    help="The secret that a token stands for in the payload, from a variable.",
+)
+@click.option("--allow", multiple=True, metavar="NAME", help="An irreversible tool that may be called.")
+@click.option("--reuse", is_flag=True, help="Give live calls that ask what was recorded the recorded answers.")
+@click.option(
+    "--prefix",
+    type=click.Choice(["execute", "fold"]),
+    default="execute",
+    show_default=True,
+    help="Execute the steps before N against the log, or take their outcome from it.",
+)
+@ignore_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done; execute nothing.")
+@json_option
+def rerun(
+    run: str,
+    store: str | None,
+    step: int | None,
+    from_failure: bool,
+    app: str | None,
+    places: dict[str, Any],
+    patch: list[dict[str, Any]] | None,
+    edit: bool,
+    tool_results: dict[str, Any],
+    model_responses: dict[str, Any],
+    skip: tuple[str, ...],
+    messages: list[Any],
+    params: dict[str, Any] | None,
+    given_input: Any,
+    hidden: dict[str, str],
+    allow: tuple[str, ...],
+    reuse: bool,
+    prefix: str,
+    ignore: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Run an agent again from a step of a recorded run, with edits.
+
+    The steps before N are executed against the log and compared; then the edits take effect, and the rest runs live,
+    as a new run that shares the events before. The recorded run stays as it is. Tools that are irreversible, or declare
+    no safety, are refused unless they are allowed by name.
+
+    Values are JSON; a bare word is taken as a text, and @FILE reads a file. Calls are named as `show` does: 7.2.
+
+    --from-failure goes by the step that raised an exception; else by the last one in which a call failed; else by the
+    last one.
+
+    Exit code 1 if the agent failed, or parted from the recording before step N.
+
+    With --json: {run, parent, step, status, coverage}, and `divergences` if the code parted from the recording; then
+    `run` is null. With --dry-run: {run, step, last, answered, edits, changes, calls, refused}.
+    """
+    from .replays import Wanted, rerun_run
+    from .runs import open_for_reading
+
+    if (step is None) is not from_failure:
+        raise click.UsageError("say from which step: --step N, or --from-failure")
+    if edit and (places or patch or as_json):
+        raise click.UsageError("--edit excludes --set, --patch and --json")
+    found = open_for_reading(store)
+    wanted = Wanted(
+        step=step,
+        set=places,
+        patch=patch,
+        tool_results=tool_results,
+        model_responses=model_responses,
+        skip=skip,
+        messages=messages,
+        params=params,
+        input=given_input,
+        secrets=hidden,
+        allow=allow,
+        reuse=reuse,
+        prefix=prefix,
+        ignore=ignore,
+    )
+    return rerun_run(found, found.run(run), app, wanted, edit=edit, dry_run=dry_run, as_json=as_json)
+
+
+@click.command(
+    cls=VerbCommand,
+    examples=[
+        "agentreplay resume run42",
+        "agentreplay resume run42 --answer approve=true",
+        "agentreplay resume run42 --assume 9.2=not-done --take-over",
+    ],
+)
+@run_argument
+@store_option
+@app_option
+@click.option(
+    "--answer",
+    "answers",
+    multiple=True,
+    metavar="ID=JSON",
+    callback=values,
+    help="The answer to a question at which the run stopped, by its id or name.",
+)
+@click.option(
+    "--assume",
+    multiple=True,
+    metavar="CALL=JSON",
+    callback=values,
+    help="What a call gave that was in flight when the run ended; `CALL=not-done` makes it now.",
+)
+@click.option("--take-over", is_flag=True, help="The run's process is gone, though that cannot be proved from here.")
+@ignore_option
+@json_option
+def resume(
+    run: str,
+    store: str | None,
+    app: str | None,
+    answers: dict[str, Any],
+    assume: dict[str, Any],
+    take_over: bool,
+    ignore: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Go on with a run that was interrupted or has crashed, in place.
+
+    The code is executed against the log until it does something that the log does not have; from there on it runs live,
+    and appends to the same run. Calls that were in flight are made again if that does no harm; of an irreversible one
+    you say what became of it, with --assume.
+
+    Exit code 1 if the agent failed, or parted from the log.
+
+    With --json: {run, step, status, coverage}; `step` is the step at which it went on.
+    """
+    from .replays import resume_run
+    from .runs import open_for_reading
+
+    found = open_for_reading(store)
+    return resume_run(
+        found,
+        found.run(run),
+        app,
+        answers=answers,
+        assume=assume,
+        take_over=take_over,
+        ignore=ignore,
+        as_json=as_json,
+    )
+
+
+COMMANDS: Final = {"replay": replay, "rerun": rerun, "resume": resume}

@@ -1,0 +1,334 @@
+"""`replay`, `rerun` and `resume`: what they do once their options are read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Literal, cast
+
+import click
+
+from ..recorder.errors import AgentReplayError, Divergence, LiveCallRefused, UsageError
+from ..recorder.log_end import last_round
+from ..recorder.store import EventStore, RunInfo
+from ..replay.changes import to_json_patch
+from ..replay.course import Course
+from ..replay.diff import diff_values
+from ..replay.edits import Edits, edits_of
+from ..replay.planning import plan, step_of_failure
+from ..replay.reading import state_at, step_meant
+from ..replay.replayer import App, ReplayResult, course_for, result_of
+from ..replay.rerunning import NOT_DONE, raise_what_stopped, rerun_course, resume_course
+from ..replay.state import OpenInterrupt
+from .apps import choose
+from .editing import decoded, decoded_patch, edited
+from .executing import Executed, LiveRounds, executed
+from .group import DIFFERENCE, USAGE
+from .hints import command
+from .options import TYPED
+from .output import console, print_json, write
+from .render_replay import render_edit, render_ended, render_next, render_plan, render_prefix, render_replayed
+from .running import print_error
+from .streams import complain, say
+
+NOT_DONE_WORD: Final = "not-done"
+
+
+# -- replay ---------------------------------------------------------------------------------------------------------
+
+
+def replay_run(
+    store: EventStore,
+    info: RunInfo,
+    app: str | None,
+    *,
+    ignore: Sequence[str],
+    collect: bool,
+    full: bool,
+    as_json: bool,
+) -> int:
+    """Replay a run; returns the exit code."""
+    chosen = choose(app, store, info)
+
+    def course(agent: App) -> Course:
+        return course_for(info, agent, store, ignore, collect)
+
+    done = executed(chosen, store, info, course, quiet=as_json)
+    if done.error is not None:
+        print_error(done.error)
+        return DIFFERENCE
+    taken = done.course
+    assert taken is not None  # it was loaded
+    try:
+        result = result_of(taken, done.outcome)
+    except Divergence as divergence:
+        result = _diverged(taken, divergence)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        render_replayed(console(), info, result, taken.ignore.unused(), full=full)
+    return DIFFERENCE if result.divergences else 0
+
+
+def _diverged(course: Course, divergence: Divergence) -> ReplayResult:
+    return ReplayResult(course.info.id, "diverged", tuple(divergence.differences), course.counted(), complete=False)
+
+
+# -- rerun ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a re-run is asked for; values in stored form, `input` `...` where it stays."""
+
+    step: int | None = None
+    set: Mapping[str, Any] = field(default_factory=dict)
+    patch: list[dict[str, Any]] | None = None
+    tool_results: Mapping[str, Any] = field(default_factory=dict)
+    model_responses: Mapping[str, Any] = field(default_factory=dict)
+    skip: Sequence[str] = ()
+    messages: Sequence[Any] = ()
+    params: Mapping[str, Any] | None = None
+    input: Any = ...
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    allow: Sequence[str] = ()
+    reuse: bool = False
+    prefix: str = "execute"
+    ignore: Sequence[str] = ()
+
+    def edits(self) -> Edits:
+        """The edits, of values."""
+        given = {"input": self.input, "params": self.params or {}, "messages": list(self.messages)}
+        if given["input"] is ...:
+            del given["input"]
+        return edits_of(
+            set=decoded(self.set),
+            patch=decoded_patch(self.patch or []),
+            tool_results=decoded(self.tool_results),
+            model_responses=decoded(self.model_responses),
+            skip=self.skip,
+            secrets=self.secrets,
+            **decoded(given),
+        )
+
+
+def rerun_run(
+    store: EventStore, info: RunInfo, app: str | None, wanted: Wanted, *, edit: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Re-run a run from a step; returns the exit code."""
+    step, why = _step(store, info, wanted)
+    if edit:
+        before = state_at(info, step - 1, store).stored_payload
+        changes = diff_values(before, edited(before))
+        if not changes:
+            say("the payload was not changed, so nothing was done")
+            return 0
+        render_edit(console(), changes)
+        wanted = replace(wanted, patch=to_json_patch(changes))
+    edits = wanted.edits()
+
+    def course(agent: App) -> Course:
+        prefix = cast(Literal["execute", "fold"], wanted.prefix)
+        return rerun_course(info, agent, step, edits, wanted.allow, wanted.reuse, prefix, store, wanted.ignore)
+
+    if dry_run:
+        course(_nothing)  # which refuses what cannot be meant
+        return _plan(store, info, step, wanted, edits, as_json)
+    chosen = choose(app, store, info)
+    page = console()
+    rounds = None if as_json else LiveRounds(page, step, last_round(store, info))
+    if not as_json:
+        write(page, (info.id, "bold"), ("  again from ", "dim"), (f"step {step}", "bold"), (why and f", {why}", "dim"))
+    done = executed(
+        chosen,
+        store,
+        info,
+        course,
+        quiet=as_json,
+        rounds=rounds,
+    )
+    error = _what_stopped(done)
+    recorded = done.recorded
+    if recorded is None and isinstance(error, Divergence):
+        return _parted(info, step, done, error, as_json)
+    if recorded is not None and not as_json:
+        write(page)
+        render_ended(page, store, [info, recorded], error_shown=error is not None)
+        render_next(page, info, recorded, step)
+    _tell(error)
+    if recorded is None:
+        return DIFFERENCE
+    if as_json:
+        print_json(_row(recorded, done, step, parent=info.id))
+    return _code(recorded, error)
+
+
+def _nothing() -> None:
+    """Stands for code where none is executed."""
+
+
+def _step(store: EventStore, info: RunInfo, wanted: Wanted) -> tuple[int, str]:
+    """The step that is meant, and why that one where nobody said."""
+    if wanted.step is None:
+        return step_of_failure(store.events(info, conversations=False))
+    return step_meant(store, info, wanted.step), ""
+
+
+def _plan(store: EventStore, info: RunInfo, step: int, wanted: Wanted, edits: Edits, as_json: bool) -> int:
+    told = plan(
+        store.events(info, conversations=False),
+        step,
+        edits,
+        run=info.id,
+        allow=wanted.allow,
+        reuse=wanted.reuse,
+        executed=wanted.prefix == "execute",
+        child=partial(store.events, conversations=False),
+    )
+    if as_json:
+        print_json(told.to_json())
+    else:
+        render_plan(console(), told)
+    return 0
+
+
+def _parted(info: RunInfo, step: int, done: Executed, divergence: Divergence, as_json: bool) -> int:
+    """Tell that the code parted from the recording before the step."""
+    assert done.course is not None  # which diverged
+    if as_json:
+        told = _told(_diverged(done.course, divergence))
+        print_json({"run": None, "parent": info.id, "step": step, "status": "diverged", **told})
+    else:
+        render_prefix(console(), info, step, divergence, _typed_again("--prefix=fold"))
+    return DIFFERENCE
+
+
+def _told(result: ReplayResult) -> dict[str, Any]:
+    """What a row says of a replay that parted from the recording."""
+    told = result.to_json()
+    return {name: told[name] for name in ("coverage", "divergences")}
+
+
+def _typed_again(more: str) -> str:
+    """The command as it was typed, and an option more; the store, which `command` knows, aside."""
+    ctx = click.get_current_context()
+    words = [ctx.command.name or ""]
+    typed = iter(ctx.meta[TYPED])
+    for word in typed:
+        if word == "--store":
+            next(typed)
+        elif not word.startswith("--store="):
+            words.append(word)
+    return command(f"{shlex.join(words)} {more}")
+
+
+# -- resume ---------------------------------------------------------------------------------------------------------
+
+
+def resume_run(
+    store: EventStore,
+    info: RunInfo,
+    app: str | None,
+    *,
+    answers: Mapping[str, Any],
+    assume: Mapping[str, Any],
+    take_over: bool,
+    ignore: Sequence[str],
+    as_json: bool,
+) -> int:
+    """Go on with a run; returns the exit code."""
+    given = decoded(_by_id(store, info, answers))
+    assumed = {call: NOT_DONE if value == NOT_DONE_WORD else value for call, value in decoded(assume).items()}
+
+    def course(agent: App) -> Course:
+        return resume_course(info, agent, given, assumed, take_over, store, ignore)
+
+    try:
+        course(_nothing)  # which refuses what cannot be meant, before code is imported
+    except LiveCallRefused as refused:
+        complain(str(refused))
+        return USAGE
+    chosen = choose(app, store, info)
+    step = max(last_round(store, info), 1)
+    page = console()
+    rounds = None if as_json else LiveRounds(page, step, step)
+    done = executed(
+        chosen,
+        store,
+        info,
+        course,
+        quiet=as_json,
+        rounds=rounds,
+    )
+    error = _what_stopped(done)
+    recorded = done.recorded
+    if isinstance(error, Divergence) and done.course is not None and recorded is None:
+        result = _diverged(done.course, error)
+        if as_json:
+            print_json({"run": info.id, "step": step, "status": info.status, **_told(result)})
+        else:
+            render_replayed(page, info, result)
+        return DIFFERENCE
+    if recorded is not None and not as_json:
+        write(page)
+        render_ended(page, store, [recorded], error_shown=error is not None)
+    _tell(error)
+    if recorded is None:
+        return DIFFERENCE
+    if as_json:
+        print_json(_row(recorded, done, step))
+    return _code(recorded, error)
+
+
+def _by_id(store: EventStore, info: RunInfo, answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers by the ids of questions, where some are given by their names."""
+    questions = state_at(info, -1, store).open_interrupts
+    if info.status == "interrupted" and not answers and questions:
+        raise UsageError(f"{info.id} waits for an answer: {'; '.join(map(_asked, questions.values()))}")
+    by_id = {}
+    for name, answer in answers.items():
+        named = [one.interrupt for one in questions.values() if name in (one.interrupt, one.name)]
+        if len(named) > 1:
+            raise UsageError(f"{info.id} asks {name} more than once; answer by id: {', '.join(named)}")
+        by_id[named[0] if named else name] = answer
+    return by_id
+
+
+def _asked(question: OpenInterrupt) -> str:
+    from ..replay.readable import readable
+
+    reason = "" if question.reason is None else f" ({readable(question.reason, 200)})"
+    return f"--answer {question.interrupt}=JSON{reason}"
+
+
+# -- what came of it --------------------------------------------------------------------------------------------------
+
+
+def _what_stopped(done: Executed) -> BaseException | None:
+    """What the code raised, or what stopped it."""
+    if done.error is not None or done.course is None:
+        return done.error
+    try:
+        raise_what_stopped(done.course)
+    except AgentReplayError as error:
+        return error
+    return None
+
+
+def _tell(error: BaseException | None) -> None:
+    if error is not None:
+        print_error(error)
+
+
+def _row(recorded: RunInfo, done: Executed, step: int, **more: Any) -> dict[str, Any]:
+    assert done.course is not None  # it recorded something
+    coverage = done.course.counted().to_json()
+    return {"run": recorded.id, **more, "step": step, "status": recorded.status, "coverage": coverage}
+
+
+def _code(recorded: RunInfo, error: BaseException | None) -> int:
+    if isinstance(error, UsageError):
+        return USAGE
+    return DIFFERENCE if error is not None or recorded.status in ("failed", "cancelled") else 0
