@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,9 @@ from agentreplay.recorder.errors import StoreError
 from agentreplay.recorder.event_codec import StoredEvent
 from agentreplay.recorder.events import Event
 from agentreplay.recorder.memory_store import MemoryStore
+from agentreplay.recorder.scope import entered
 from agentreplay.recorder.store import EventStore, Head, RunInfo, RunRef, Summary
+from agentreplay.recorder.turns import Turns
 
 
 def log_of(store: EventStore, run: RunRef = "@last") -> list[Event]:
@@ -43,6 +46,21 @@ def one(store: EventStore, kind: str, run: RunRef = "@last") -> Event:
     found = [event for event in log_of(store, run) if event.kind == kind]
     assert len(found) == 1, [event.kind for event in log_of(store, run)]
     return found[0]
+
+
+def turns_here() -> Turns:
+    """The turns of the running loop."""
+    turns = Turns.of(asyncio.get_running_loop())
+    assert turns is not None
+    return turns
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait by the clock, outside of any run, so that no timer of it is recorded."""
+    with entered(None):
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
 
 
 class SpyStore(MemoryStore):

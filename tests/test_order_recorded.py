@@ -140,3 +140,48 @@ def test_no_event_is_lost_and_no_turn(level: str) -> None:
             event.seq for event in log if event.kind in TAKES_A_TURN
         ]
         assert log[-1].data.status == "completed"
+
+
+@pytest.mark.parametrize("beside", ["a task that never waits", "a heartbeat", "timers without end"])
+def test_no_task_starves_the_others(beside: str) -> None:
+    """Results, streams and child runs get through beside a task that keeps the loop busy."""
+    store = MemoryStore()
+    finished: list[int] = []
+
+    async def spin() -> None:
+        while len(finished) < 3:
+            await asyncio.sleep(0)
+
+    async def beat() -> None:
+        while len(finished) < 3:
+            await asyncio.sleep(0.0001)
+
+    def again() -> None:
+        if len(finished) < 3:
+            asyncio.get_running_loop().call_later(0, again)
+
+    @ar.agent("child")
+    async def child(i: int, context: ar.Context) -> Any:
+        await ar.tool(World().act)(pause=0, suspends=True)
+        return ar.Complete(None)
+
+    async def work(number: int) -> None:
+        world = World()
+        assert await ar.tool(world.act)(pause=0.001, suspends=True) == 1
+        assert [value async for value in ar.tool(world.tell)(pause=0, count=3)] == [2, 3, 4]
+        await child.arun()
+        finished.append(number)
+
+    async def main() -> None:
+        async with asyncio.timeout(60), ar.record("a", store=store):
+            if beside == "timers without end":
+                again()
+            tasks = [work(number) for number in range(3)]
+            await asyncio.gather(*tasks, *([spin()] if beside == "a task that never waits" else [beat()]))
+
+    asyncio.run(main())
+    log = log_of(store, "run1")
+    assert sorted(finished) == [0, 1, 2]
+    assert [event.kind for event in log].count("tool.returned") == 6
+    assert [event.kind for event in log].count("subrun.finished") == 3
+    assert ("timer.fired" in [event.kind for event in log]) is (beside != "a task that never waits")
