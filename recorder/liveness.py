@@ -44,8 +44,11 @@ def standing_of(process: Mapping[str, Any] | None, last_sign: Callable[[], int])
     proved = is_there(process)
     if proved:
         return Standing()
+    if proved is False and _is_of_this_boot(process):
+        return Standing(crashed=True)
     heard = last_sign()
-    if proved is False and not _contradicted(process or {}, heard):
+    # What is heard of after this boot was no process of an earlier one: another machine has this host's name.
+    if proved is False and heard / 1e6 < time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + CLOCKS_DIFFER:
         return Standing(crashed=True)
     return Standing(silent_since=heard if time.time() - heard / 1e6 > SILENT_AFTER else None)
 
@@ -84,9 +87,5 @@ def _is_hidden(pid: int) -> bool:
     return False
 
 
-def _contradicted(process: Mapping[str, Any], heard: int) -> bool:
-    """Whether a process of an earlier boot was heard of after this one: then another machine has this host's name."""
-    if process["boot"] == process_identity()["boot"]:
-        return False
-    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return heard / 1e6 > booted + CLOCKS_DIFFER
+def _is_of_this_boot(process: Mapping[str, Any] | None) -> bool:
+    return process is not None and process.get("boot") == process_identity()["boot"]
