@@ -165,7 +165,6 @@ class Comparison:
         finished = self._script.finished
         if finished is None:
             self._course.recording_ends(self._run)
-            return
         expected, actual = finished.data, data
         rounds = self._script.last_round
         # An error with which the recording ended later is not the one that was expected here.
