@@ -116,7 +116,6 @@ class Rerun(Course):
         recorder.info = fork
         run.info = fork
         self.turns.go_live()
-        run.log.go_live(fork, self._last_shared)
         forked = RunForkedData(
             parent=parent.uid,
             seq=self._last_shared,
@@ -125,7 +124,7 @@ class Rerun(Course):
             code=code_version("."),
             process=process_identity(),
         )
-        run.log.post("run.forked", forked, round=max(self.step - 1, 0))
+        run.log.go_live(fork, self._last_shared, "run.forked", forked, self.step - 1)
         run.log.after_round_starts = lambda: self._edit(run)
 
     def _edit(self, run: RecordedRun) -> None:

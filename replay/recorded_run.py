@@ -10,6 +10,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from ..recorder.hashes import content_address
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
 from ..recorder.log_end import LogEnd
+from ..recorder.reentry import appending
 from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
 from ..recorder.scope import Scope
@@ -55,11 +57,16 @@ class ReplayedLog(RunLog):
         self.live = False
         self.after_round_starts: Callable[[], None] | None = None
 
-    def go_live(self, info: RunInfo, seq: int) -> None:
-        """Append from now on, behind event `seq` of a run."""
+    def go_live(self, info: RunInfo, seq: int, kind: str, data: Data, round: int) -> None:
+        """Append from now on, behind event `seq` of a run: an event first that says so, then what the code does."""
         self.info = info
         self._end = LogEnd(self.store, info, seq)
         self.live = True
+        try:
+            with nullcontext() if appending.busy else appending:  # what makes it go live may be an append itself
+                super()._append(kind, data, round, None)
+        except Exception as error:
+            self._fail(error, kind)
 
     def _fail(self, error: BaseException, kind: str = "an event") -> None:
         if self.live:

@@ -72,14 +72,16 @@ class Resume(Course):
         recorder = run.recorder
         assert recorder is not None  # it is attached
         self.turns.go_live()
-        run.log.go_live(run.info, self.store.run(run.info.uid).head_seq)
         recorder.count_from(
             max((_number(name) for name in run.script.calls if _round(name) == run.log.round), default=0)
         )
         resumed = RunResumedData(
             process=process_identity(), code=code_version("."), answers=self._answers if run.parent is None else {}
         )
-        run.log.post("run.resumed", resumed)
+        round = run.log.round
+        if round and run.script.round(round).started is None:  # it is about to start
+            round -= 1
+        run.log.go_live(run.info, self.store.run(run.info.uid).head_seq, "run.resumed", resumed, round)
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """It is made, as it would have been."""
