@@ -17,8 +17,6 @@ import runpy
 import socket
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -184,8 +182,7 @@ def load_app(chosen: Chosen, store: EventStore, info: RunInfo) -> App:
         if chosen.why == AS_RECORDED:
             return program
     try:
-        with _nothing_happens(chosen.reference):
-            module = _module_as_recorded(chosen, store, info)
+        module = _imported(chosen, store, info)
     except _HappensWhenImported:
         if program is None:
             raise
@@ -248,11 +245,11 @@ class _Nothing(Waiting):
         raise ReplayStopped(_HappensWhenImported(f"importing {self._reference} {what}"))
 
 
-@contextmanager
-def _nothing_happens(reference: str) -> Iterator[None]:
-    token = waiting.set(_Nothing(reference))
+def _imported(chosen: Chosen, store: EventStore, info: RunInfo) -> ModuleType:
+    """Import a module while nothing may happen."""
+    token = waiting.set(_Nothing(chosen.reference))
     try:
-        yield
+        return _module_as_recorded(chosen, store, info)
     except ReplayStopped as stopped:
         raise stopped.failure from None
     finally:
