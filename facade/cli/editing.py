@@ -21,6 +21,9 @@ from .streams import say
 _OPENS: Final = tuple('{["')
 """What begins JSON, and no word."""
 
+NOT_DONE: Final = "=not-done"
+"""Says of a call that it was not done."""
+
 
 def no_constant(name: str) -> Any:
     """Refuse NaN and the infinities, which JSON does not have."""
@@ -65,6 +68,15 @@ def values(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...
             raise click.BadParameter(f"{place} is given twice")
         read[place] = value_of(text, f"{parameter.opts[0]} {place}")
     return read
+
+
+def assumed(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    """Read CALL=JSON and CALL=not-done options; the latter as `...`."""
+    undone = [one.removesuffix(NOT_DONE) for one in given if one.endswith(NOT_DONE)]
+    read = values(ctx, parameter, tuple([one for one in given if not one.endswith(NOT_DONE)]))
+    if twice := read.keys() & set(undone):
+        raise click.BadParameter(f"{', '.join(twice)} is given twice")
+    return {**read, **dict.fromkeys(undone, ...)}
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> list[Any]:

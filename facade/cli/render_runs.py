@@ -116,5 +116,9 @@ def render_next(page: Console, store: EventStore, info: RunInfo) -> None:
     commands = {command(f"show {info.id}"): "what it did, round by round"}
     if step := step_to_look_at(store, info):
         commands[command(f"diff {info.id} --step {step}")] = "what a step changed, and why"
+    if info.status == "interrupted":
+        commands[command(f"resume {info.id} --answer NAME=JSON")] = "go on with the answer that it waits for"
+    if info.status == "failed":
+        commands[command(f"rerun {info.id} --from-failure --edit")] = "run it again from where it failed, with a change"
     write(page)
     write_commands(page, commands)

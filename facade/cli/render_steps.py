@@ -255,6 +255,8 @@ def note_lines(event: Event) -> list[Text]:
         case "run.forked":
             edits = "; ".join([edit_text(edit, VALUE) for edit in data.edits]) or "nothing is edited"
             return [Text(f"· run again from here: {edits}", "magenta")]
+        case "run.suspended":
+            return [Text(f"· suspended: {visible(data.reason)}", "magenta")]
         case "run.resumed":
             return [Text("· resumed", "magenta")]
         case "subrun.finished" | "writer.left":

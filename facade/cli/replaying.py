@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from .editing import listed, patch_of, secrets, single, values
+from .editing import assumed, listed, patch_of, secrets, single, values
 from .options import Function, VerbCommand, json_option, run_argument, store_option
 from .record import parameters
 
@@ -222,7 +222,7 @@ def rerun(
     "--assume",
     multiple=True,
     metavar="CALL=JSON",
-    callback=values,
+    callback=assumed,
     help="What a call gave that was in flight when the run ended; `CALL=not-done` makes it now.",
 )
 @click.option("--take-over", is_flag=True, help="The run's process is gone, though that cannot be proved from here.")

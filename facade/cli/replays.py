@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 import click
 
@@ -32,9 +32,6 @@ from .output import console, print_json, write
 from .render_replay import render_edit, render_ended, render_next, render_plan, render_prefix, render_replayed
 from .running import print_error
 from .streams import complain, say
-
-NOT_DONE_WORD: Final = "not-done"
-
 
 # -- replay ---------------------------------------------------------------------------------------------------------
 
@@ -69,6 +66,12 @@ def replay_run(
         print_json(result.to_json())
     else:
         render_replayed(console(), info, result, taken.ignore.unused(), full=full)
+    if not result.divergences and not result.coverage.recorded:
+        complain(
+            f"nothing of {info.id} was captured: no call and no value was answered from the log, so whatever the code "
+            "asked of the world, it asked itself. Record its calls: @agentreplay.tool, @agentreplay.model, or wrap"
+        )
+        return DIFFERENCE
     return DIFFERENCE if result.divergences else 0
 
 
@@ -240,7 +243,10 @@ def resume_run(
 ) -> int:
     """Go on with a run; returns the exit code."""
     given = decoded(_by_id(store, info, answers))
-    assumed = {call: NOT_DONE if value == NOT_DONE_WORD else value for call, value in decoded(assume).items()}
+    assumed = {
+        **decoded({call: value for call, value in assume.items() if value is not ...}),
+        **{call: NOT_DONE for call, value in assume.items() if value is ...},
+    }
 
     def course(agent: App) -> Course:
         return resume_course(info, agent, given, assumed, take_over, store, ignore)
