@@ -127,9 +127,9 @@ def test_commands_of_the_demo_work_as_they_are(elsewhere: Path) -> None:
     """Every command to go on with names the store it is about, and works."""
     text = output("demo", "--store", "other place.db")
     commands = [line.split("   ")[0].strip() for line in text.splitlines() if line.startswith("  agentreplay")]
-    assert len(commands) == 4
+    assert len(commands) == 5
     assert all(command.endswith("--store 'other place.db'") for command in commands)
-    for command in commands[:3]:
+    for command in commands[:4]:
         words = command.replace("--store 'other place.db'", "").split()[1:]
         assert output(*words, "--store", "other place.db")
     assert not (elsewhere / ".agentreplay").exists()

@@ -45,10 +45,18 @@ def ignore_option(verb: Function) -> Function:
 @app_option
 @ignore_option
 @click.option("--collect", is_flag=True, help="Go on after a difference as far as can be.")
+@click.option("--shallow", is_flag=True, help="Answer child runs as wholes, instead of executing them, too.")
 @click.option("--full", is_flag=True, help="Write long values whole.")
 @json_option
 def replay(
-    run: str, store: str | None, app: str | None, ignore: tuple[str, ...], collect: bool, full: bool, as_json: bool
+    run: str,
+    store: str | None,
+    app: str | None,
+    ignore: tuple[str, ...],
+    collect: bool,
+    shallow: bool,
+    full: bool,
+    as_json: bool,
 ) -> int:
     """Execute code against a recorded run, and say whether it does the same.
 
@@ -65,7 +73,16 @@ def replay(
     from .runs import open_for_reading
 
     found = open_for_reading(store)
-    return replay_run(found, found.run(run), app, ignore=ignore, collect=collect, full=full, as_json=as_json)
+    return replay_run(
+        found,
+        found.run(run),
+        app,
+        ignore=ignore,
+        collect=collect,
+        shallow=shallow,
+        full=full,
+        as_json=as_json,
+    )
 
 
 @click.command(

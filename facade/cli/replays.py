@@ -43,6 +43,7 @@ def replay_run(
     *,
     ignore: Sequence[str],
     collect: bool,
+    shallow: bool,
     full: bool,
     as_json: bool,
 ) -> int:
@@ -50,7 +51,7 @@ def replay_run(
     chosen = choose(app, store, info)
 
     def course(agent: App) -> Course:
-        return course_for(info, agent, store, ignore, collect)
+        return course_for(info, agent, store, ignore, collect, shallow)
 
     done = executed(chosen, store, info, course, quiet=as_json)
     if done.error is not None:
