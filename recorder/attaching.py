@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .calls import Call, Effect
+    from .events import Data
     from .run_log import RunLog
     from .run_recorder import RunRecorder
     from .scope import Scope
@@ -107,6 +108,14 @@ class Attachment(ABC):
     def outcome(self) -> Outcome | None:
         """How the run ended, if it is answered as a whole; its `payload` is the one it ended with then."""
         return None
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Raise what has stopped the code, if anything has: code that swallowed it goes no further either."""
+
+    @abstractmethod
+    def may_be_made(self, call: Call, data: Data) -> None:
+        """A run that this one has started, after it went live, is about to make a call; raises what stops it."""
 
     @abstractmethod
     def outside(self, effect: Effect) -> None:

@@ -124,7 +124,7 @@ class Call:
         """Append `*.called`: the effect may run when it is committed. Or give the answer that stands in for it."""
         attachment = self._recorder.attachment
         if attachment is None:
-            self._log.emit(f"{self.effect.kind}.called", self.make, scope=self.scope, wait=True)
+            self._log.emit(f"{self.effect.kind}.called", self._make_allowed, scope=self.scope, wait=True)
         else:
             answer = attachment.call(self)
             if answer is not None:
@@ -136,7 +136,7 @@ class Call:
         """`called`, without holding up the event loop."""
         attachment = self._recorder.attachment
         if attachment is None:
-            await self._log.aemit(f"{self.effect.kind}.called", self.make, scope=self.scope)
+            await self._log.aemit(f"{self.effect.kind}.called", self._make_allowed, scope=self.scope)
         else:
             answer = await attachment.acall(self)
             if answer is not None:
@@ -153,6 +153,12 @@ class Call:
             return ToolCalledData(call=self.id, name=name, arguments=arguments, safety=effect.safety)
         model = model_of(arguments) or effect.model
         return ModelCalledData(call=self.id, name=name, model=model and clean(model), request=arguments)
+
+    def _make_allowed(self) -> Data:
+        data, guard = self.make(), self._recorder.guard
+        if guard is not None:
+            guard.may_be_made(self, data)
+        return data
 
     # -- after it ------------------------------------------------------------------------------------
 

@@ -110,6 +110,7 @@ class Ending:
 
     def _stopped(self, stopped: ReplayStopped, value: Any) -> NoReturn:
         """Record the end of a run that goes on from a recording, where it may go no further; then say why."""
+        self._recorder.log.stopping = True
         with suppress(ReplayStopped):  # of a run that is only compared
             self._recorder.finish_round("failed")
             self.reached("failed", "error", value=value, error=stopped.failure)

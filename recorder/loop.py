@@ -205,6 +205,7 @@ class Agent:
             parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
             attachment=attachment,
+            guard=None if parent is None else parent.guard,
         )
 
 

@@ -245,6 +245,7 @@ class RecordedBlock:
                 entry_point=code_name(self.caller),
                 code=code_version(folder_of(self.caller)),
                 attachment=attachment,
+                guard=None if parent is None else parent.guard,
                 **self._given,
                 **self._options,
             )

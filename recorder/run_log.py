@@ -84,6 +84,8 @@ class RunLog:
             calls, and by chunks of streams, which no events of their own say.
         failure: why nothing is recorded any more, or None.
         ended: whether the run's last event was appended, or nothing is appended any more.
+        may_go_on: raises what has stopped the code, if something can; asked before each event that is no outcome.
+        stopping: whether the run is being ended because of that.
     """
 
     def __init__(
@@ -98,6 +100,8 @@ class RunLog:
         self._turns_told = 0
         self.failure: RecordingFailed | None = None
         self.ended = False
+        self.stopping = False
+        self.may_go_on: Callable[[], None] | None = None
         self._end = end or LogEnd(store, info, FIRST)
         self._told_of_the_end = False
         self._writer: BackgroundWriter | None = None
@@ -199,6 +203,8 @@ class RunLog:
             self._waiting.popleft()()
 
     def _make_and_append(self, kind: str, data: Making, round: int | None, scope: Scope | None) -> Future[None] | None:
+        if self.may_go_on is not None and not self.stopping and kind not in _MAY_WAIT:
+            self.may_go_on()
         made = data if isinstance(data, Data) else data()
         if made is None or not self.recording:
             return None

@@ -71,6 +71,7 @@ class RunRecorder:
         watch: gives the payload at the end of each round, for code that keeps it in a variable of its own.
         model_calls_begin_rounds: whether each model call outside of other calls begins a round.
         attachment: the recording that the code is executed against; then nothing of a new run is recorded.
+        guard: the attachment of the run around this one, which has gone live; it is asked before each call.
 
     Raises:
         UsageError: an argument cannot be meant.
@@ -94,6 +95,7 @@ class RunRecorder:
         watch: Callable[[], Any] | None = None,
         model_calls_begin_rounds: bool = False,
         attachment: Attachment | None = None,
+        guard: Attachment | None = None,
     ) -> None:
         if applier not in LATEST:
             raise UsageError(f'there is no payload applier "{applier}"; choose one of {", ".join(sorted(LATEST))}')
@@ -122,6 +124,7 @@ class RunRecorder:
         place = place_of(entry_point)
         self.note = None if place is None else {"code": place}  # for the store; see `EventStore.note`
         self.attachment = attachment
+        self.guard = guard
         self.context: Any = None
         self.threads: dict[int, int] = {}  # the ident of each that the run has started, and how often it is at work
         if attachment is not None:
@@ -141,6 +144,7 @@ class RunRecorder:
             unusable, self.store, self.info = error, MemoryStore(), RunInfo(number=0, uid=new_uid(), agent=self.agent)
             self.payload = LivePayload(payload, self.store.redactor)
         self.log = RunLog(self.store, self.info, on_store_error)
+        self.log.may_go_on = None if guard is None else guard.go_on
         if unusable is not None:
             self.log.give_up(unusable)
         try:

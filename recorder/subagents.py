@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .agent_result import AgentResult
+from .attaching import Attachment
 from .events import Data, SubrunFinishedData, SubrunStartedData
 from .introspection import clean
 from .leaves import live_tree
@@ -51,6 +52,11 @@ class Parent:
     def reference(self) -> dict[str, Any]:
         """What the child's log says of its parent."""
         return {"run": self.recorder.info.uid, "call": self.scope.within}
+
+    @property
+    def guard(self) -> Attachment | None:
+        """What is asked before the child makes a call, if it is not attached to a recording itself."""
+        return self.recorder.attachment or self.recorder.guard
 
     def started(self, child: RunRecorder) -> None:
         """Record in the parent that the child has started."""

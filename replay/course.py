@@ -258,6 +258,9 @@ class Course(Waiting):
         """What becomes of a call when the recording is over: its data, and an answer if it is not to be made."""
         raise NotImplementedError
 
+    def may_be_made(self, run: RecordedRun, call: Call, data: Data) -> None:
+        """Stop a call that would be made, if it may not be."""
+
     def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
         """The answer to a call that was in flight when the recording ended; None to make it again."""
         raise NotImplementedError

@@ -23,7 +23,7 @@ from ..recorder.events import (
 )
 from ..recorder.redaction import find_tokens
 from ..recorder.store import EventStore, RunInfo
-from ..recorder.values import decode
+from ..recorder.values import decode, encode
 from .course import Course
 from .edits import Edits
 from .given import GivenAnswer
@@ -144,8 +144,13 @@ class Rerun(Course):
             self._append_answered(run, call, given, edited[0])
             self.coverage.recorded += 1
             return data, GivenAnswer(given.call, edited[0])
-        self._refuse_if_unsafe(call, given)
-        arguments = run.stored_arguments(data)
+        self.may_be_made(run, call, given)
+        return data, None
+
+    def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
+        """Stop a call that may do harm, or that would send what stands for a secret."""
+        self._refuse_if_unsafe(call, data)
+        arguments = encode(data.request if hasattr(data, "request") else data.arguments).stored
         if tokens := find_tokens(arguments):
             self.stop(
                 RedactedValue(
@@ -156,7 +161,6 @@ class Rerun(Course):
                 )
             )
         self.coverage.live += 1
-        return data, None
 
     def _refuse_if_unsafe(self, call: Call, data: Any) -> None:
         effect = call.effect

@@ -55,6 +55,7 @@ class ReplayedLog(RunLog):
         super().__init__(run.store, run.info, "raise")
         self._run = run
         self.live = False
+        self.may_go_on = run.course.go_on
         self.after_round_starts: Callable[[], None] | None = None
 
     def go_live(self, info: RunInfo, seq: int, kind: str, data: Data, round: int) -> None:
@@ -244,6 +245,15 @@ class RecordedRun(Attachment):
         """A tree as the store would hold it."""
         redactor = self.store.redactor
         return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
+
+    def go_on(self) -> None:
+        """Raise what has stopped the code, if anything has."""
+        self.course.go_on()
+
+    def may_be_made(self, call: Call, data: Data) -> None:
+        """Raise what stops a call of a run that this one has started live, if it may not be made."""
+        self.course.go_on()
+        self.course.may_be_made(self, call, data)
 
     def outside(self, effect: Effect) -> None:
         """Stop an effect after the end of a run that has not gone live."""

@@ -85,8 +85,12 @@ class Resume(Course):
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """It is made, as it would have been."""
-        self.coverage.live += 1
+        self.may_be_made(run, call, data)
         return data, None
+
+    def may_be_made(self, run: RecordedRun, call: Call, data: Data) -> None:
+        """It may."""
+        self.coverage.live += 1
 
     def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
         """What was assumed of a call that was in flight; None to make it again."""
