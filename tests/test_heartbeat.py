@@ -152,7 +152,7 @@ def test_a_run_is_in_progress_from_its_start_to_its_end(how: str, monkeypatch: p
     if how == "step":
 
         @ar.agent("a")
-        def step(round: int, context: ar.Context) -> ar.Complete:
+        def step(round: int, context: ar.Context) -> ar.Complete[Any]:
             return ar.Complete(tool())
 
         step.run({}, store=store)
@@ -187,7 +187,7 @@ def test_a_run_that_is_replayed_is_not_in_progress() -> None:
         return beating()
 
     @ar.agent("a")
-    def step(round: int, context: ar.Context) -> ar.Complete:
+    def step(round: int, context: ar.Context) -> ar.Complete[Any]:
         return ar.Complete(look())
 
     assert step.run({}, store=store).value is True
@@ -195,7 +195,7 @@ def test_a_run_that_is_replayed_is_not_in_progress() -> None:
     again: list[bool] = []
 
     @ar.agent("a")
-    def same(round: int, context: ar.Context) -> ar.Complete:
+    def same(round: int, context: ar.Context) -> ar.Complete[Any]:
         again.append(beating())
         return ar.Complete(look())
 
