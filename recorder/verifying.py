@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from .errors import AgentReplayError
 from .event_codec import StoredEvent, addresses_in, digest_of
 from .hashes import content_address
+from .run_info import Summary
 from .values import loads
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ def _log_problems(store: EventStore, info: RunInfo, told: list[Event]) -> Iterat
 
 def _listing(info: RunInfo, told: Sequence[Event]) -> Iterator[Problem]:
     """Compare what the list of runs says of a run with what its own events say."""
-    from .store import Summary  # which imports this module
-
     if not told:
         return
     expected = Summary.of(told).fields
