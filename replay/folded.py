@@ -29,6 +29,10 @@ class FoldedRerun(Rerun):
         """The start of the run, and what was edited on the way."""
         return (event for event in super().events_of(info) if event.kind in ("run.started", "run.forked"))
 
+    def goes_live_beyond(self, run: RecordedRun) -> bool:
+        """Also what code does before its first round is done live: it belongs to no round of the recording."""
+        return run.parent is None
+
     def attached(self, run: RecordedRun) -> None:
         """Put the recorder where the rounds before the step would have brought it."""
         recorder = run.recorder

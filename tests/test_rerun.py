@@ -711,6 +711,36 @@ def test_after_a_fix_the_run_goes_on_from_the_folded_state() -> None:
         assert store.verify() == []
 
 
+def test_a_loop_of_its_own_goes_on_from_the_folded_payload() -> None:
+    """The block has the recorded payload from its beginning, and the edits in its first round, which is the step's.
+
+    What the code does before its first round it does anew.
+    """
+    seen: list[Any] = []
+
+    def loop(store: EventStore | None = None) -> Any:
+        with ar.record("loop", payload={"at": 0}, store=store) as run:
+            seen.append(("begins", run.payload["at"], price("lamp")))
+            for _ in range(run.payload["at"], 3):
+                with run.round() as r:
+                    seen.append(("round", r.payload["at"], weigh("lamp")))
+                    r.change(update={"at": r.payload["at"] + 1})
+            run.complete(run.payload["at"])
+        return run.result
+
+    store = MemoryStore()
+    loop(store)
+    assert seen == [("begins", 0, PRICE), ("round", 0, 1.25), ("round", 1, 1.25), ("round", 2, 1.25)]
+    seen.clear()
+    world.made.clear()
+    result = rerun("run1", loop, 2, store=store, prefix="fold", set={"/at": 7})
+    assert seen == [("begins", 1, PRICE), ("round", 7, 1.25), ("round", 8, 1.25)]
+    assert world.made == ["price", "weigh", "weigh"]
+    run = result.run.id
+    assert [ar.state_at(run, step, store=store).payload["at"] for step in range(4)] == [0, 1, 8, 9]
+    assert store.verify() == []
+
+
 def test_a_payload_that_a_function_gives_cannot_be_folded_or_edited() -> None:
     """It is what the code's own variables hold, which no log can put there."""
     store = recorded(replay_agents.plain_loop)
