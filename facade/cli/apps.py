@@ -47,6 +47,9 @@ PROJECT: Final = "pyproject.toml"
 MODULE: Final = "<module>"
 """The name of what stands at the top level of a file, as the code of a run."""
 
+ROOT: Final = 0
+"""The user whose files everybody may trust."""
+
 AS_RECORDED: Final = "as recorded"
 HOW: Final = (
     "Name the code with --app FILE.py:NAME or --app MODULE:NAME, or once for all as "
@@ -112,7 +115,7 @@ def of_the_project() -> Chosen | None:
         return None
     if not isinstance(named, str):
         raise UsageError(f'{path}: app in [tool.agentreplay] is a text such as "agent.py:step", not {named!r}')
-    if hasattr(os, "getuid") and owner not in (os.getuid(), 0):
+    if hasattr(os, "getuid") and owner not in (os.getuid(), ROOT):
         raise UsageError(f"{path} belongs to another user, so it chooses no code here; --app names it")
     return Chosen(named, str(path.parent), f"as {os.path.relpath(path)} says")
 
