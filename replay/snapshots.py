@@ -17,6 +17,7 @@ from typing import Any, Final
 from ..recorder.errors import StoreError
 from ..recorder.events import ErrorInfo
 from ..recorder.packing import pack, unpack
+from ..recorder.reentry import appending
 from ..recorder.store import FIRST, EventStore, RunInfo, Snapshot
 from ..recorder.values import dumps, loads
 from .reducer import fold
@@ -105,9 +106,12 @@ def take_due(store: EventStore, info: RunInfo, go_on: Callable[[], bool] = lambd
         if state is not None and weight >= lightest and share[0].kind == "round.started":
             text = dump_state(state)
             try:
-                store.keep_snapshot(info, Snapshot(state.last_seq, state.step, text))
+                with appending:  # what a finaliser records meanwhile must not land in the middle of the transaction
+                    store.keep_snapshot(info, Snapshot(state.last_seq, state.step, text))
             except StoreError:
                 return taken
+            finally:
+                appending.catch_up()
             taken, weight, lightest = taken + 1, 0, max(LIGHTEST, len(text))
         state = fold(share, state, run=info.id)
         weight += size

@@ -120,6 +120,7 @@ def test_a_seek_reads_about_one_snapshot_of_events(store: EventStore) -> None:
         assert sum(len(row.body or b"") for row in left) <= heaviest + 8_000
 
 
+@pytest.mark.usefixtures("_no_taker")
 def test_a_damaged_snapshot_is_ignored(store: EventStore) -> None:
     """What cannot be read, or does not say what its row says, is as good as none."""
     run = record(store, rounds=5)
