@@ -149,5 +149,5 @@ def edited(stored: Any) -> Any:
             kept.write(made)
         raise UsageError(
             f"what was edited is no JSON: {error}. It is kept in {kept.name}; once it is put right, give it whole: "
-            f"--set =@{kept.name}"
+            f"--set '=@{kept.name}'"
         ) from None

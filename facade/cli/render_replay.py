@@ -10,6 +10,7 @@ from rich.console import Console
 from ..recorder.errors import Divergence
 from ..recorder.store import EventStore, RunInfo
 from ..replay.changes import Changes, summary_of
+from ..replay.edits import Edits
 from ..replay.planning import Plan, PlannedCall
 from ..replay.readable import count, readable, visible
 from ..replay.replayer import ReplayResult
@@ -52,6 +53,13 @@ def render_replayed(
     rounds = count(info.steps, "round")
     write(page, (info.id, "bold"), f"  {visible(info.agent)}  ", (result.verdict, style), f"  {rounds} recorded")
     render_coverage(page, result.coverage.to_json(), result.coverage.notes, unused_rules=unused_rules)
+
+
+def render_start(page: Console, info: RunInfo, step: int, why: str, edits: Edits) -> None:
+    """Write what is run again, from where, why from there if nobody said so, and what is edited."""
+    write(page, (info.id, "bold"), ("  again from ", "dim"), (f"step {step}", "bold"), (why and f", {why}", "dim"))
+    for edit in edits.described():
+        write(page, ("  edited  ", "dim"), (edit_text(edit, VALUE), "cyan"))
 
 
 def render_prefix(page: Console, info: RunInfo, step: int, divergence: Divergence, folded: str) -> None:

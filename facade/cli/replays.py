@@ -29,7 +29,15 @@ from .group import DIFFERENCE, USAGE
 from .hints import command
 from .options import TYPED
 from .output import console, print_json, write
-from .render_replay import render_edit, render_ended, render_next, render_plan, render_prefix, render_replayed
+from .render_replay import (
+    render_edit,
+    render_ended,
+    render_next,
+    render_plan,
+    render_prefix,
+    render_replayed,
+    render_start,
+)
 from .running import print_error
 from .streams import complain, say
 
@@ -144,7 +152,7 @@ def rerun_run(
     page = console()
     rounds = None if as_json else LiveRounds(page, step, last_round(store, info))
     if not as_json:
-        write(page, (info.id, "bold"), ("  again from ", "dim"), (f"step {step}", "bold"), (why and f", {why}", "dim"))
+        render_start(page, info, step, why, edits)
     done = executed(
         chosen,
         store,
