@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
-from .upcasters import upcast
+from .upcasters import upcast, version_of
 from .values import dumps, encode_bytes, loads
 
 if TYPE_CHECKING:
@@ -240,6 +240,8 @@ def decode_event(
     row: StoredEvent,
     read_messages: Callable[[StoredEvent, str], list[Any]] | None,
     read_blob: Callable[[str], bytes],
+    *,
+    leave_blobs: bool = False,
 ) -> Event:
     """Read an event back: the one read point, where upcasters apply.
 
@@ -248,14 +250,17 @@ def decode_event(
         read_messages: gives the messages of one conversation of the row, in stored form; None leaves the tag that
             stands for them.
         read_blob: gives the bytes behind a content address.
+        leave_blobs: leave the tag that stands for a large value where a value of any type may stand.
     """
     if row.body is None and not row.body_hash:
         raise ValueError("the event has lost its body")
+    cls = EVENT_OF_KIND.get(row.kind, UnknownEvent) if row.body is not None else UnknownEvent
     body = loads(row.body) if row.body is not None else {}
     if row.body is not None and b'"$type"' in row.body:
-        body = _fill(body, row, read_messages, read_blob)
+        # An upcaster may look at any value.
+        leave = _of_any_type(cls) if leave_blobs and row.version == version_of(row.kind) else None
+        body = _fill(body, row, read_messages, read_blob, leave)
     version, body = upcast(row.kind, row.version, body)
-    cls = EVENT_OF_KIND.get(row.kind, UnknownEvent) if row.body is not None else UnknownEvent
     return cls(
         seq=row.seq,
         round=row.round,
@@ -274,13 +279,14 @@ def _fill(
     row: StoredEvent,
     read_messages: Callable[[StoredEvent, str], list[Any]] | None,
     read_blob: Callable[[str], bytes],
+    leave: Callable[[str], bool] | None,
 ) -> dict[str, Any]:
     """Put conversations and blobs back where the codec put their tags; nowhere else: user data keeps its own."""
 
-    def value(name: str, item: Any) -> Any:
+    def value(name: str, item: Any, inner: bool = False) -> Any:
         if type(item) is dict:
             tag = item.get("$type")
-            if tag == "blob":
+            if tag == "blob" and not (leave is not None and (inner or leave(name))):
                 return loads(read_blob(item["hash"]))
             if tag == "messages" and read_messages is not None:
                 return read_messages(row, name)
@@ -290,9 +296,15 @@ def _fill(
     for name, item in body.items():
         item = value(name, item)
         if name in ("request", "arguments") and type(item) is dict and "$type" not in item:
-            item = {key: value(key, inner) for key, inner in item.items()}
+            item = {key: value(key, part, inner=True) for key, part in item.items()}
         filled[name] = item
     return filled
+
+
+def _of_any_type(cls: type[Event]) -> Callable[[str], bool]:
+    """Says of a field of an event's data whether a tag may stand there as well as what it stands for."""
+    fields = cls.model_fields["data"].annotation.model_fields  # type: ignore[union-attr]  # a subclass of Data, always
+    return lambda name: name not in fields or fields[name].annotation is Any
 
 
 def addresses_in(body: Any) -> tuple[Mapping[str, str], list[str]]:

@@ -312,10 +312,13 @@ class EventStore(ABC):
         for row in self.rows(info, after, until):
             yield self.decode(info, row, conversations=conversations)
 
-    def decode(self, info: RunInfo, row: StoredEvent, *, conversations: bool = True) -> Event:
-        """Read one stored event; see `events`."""
+    def decode(self, info: RunInfo, row: StoredEvent, *, conversations: bool = True, blobs: bool = True) -> Event:
+        """Read one stored event; see `events`.
+
+        Without `blobs` a large value that may be of any type is the tag {"$type": "blob", hash, size} instead.
+        """
         try:
-            return decode_event(row, self._conversation if conversations else None, self._blob)
+            return decode_event(row, self._conversation if conversations else None, self._blob, leave_blobs=not blobs)
         except AgentReplayError:
             raise
         except (ValidationError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
