@@ -250,9 +250,13 @@ class Course(Waiting):
         """Whether code that asks for more than the recording has goes on live."""
         return False
 
-    def go_live(self, run: RecordedRun) -> None:
-        """Have what comes from now on appended."""
+    def go_live(self, run: RecordedRun, by: str | None = None) -> None:
+        """Have what comes from now on appended; `by` is the kind of the event that comes, if it is an event."""
         raise NotImplementedError
+
+    def first_change(self, run: RecordedRun, changed: Data) -> Data:
+        """The change of the payload with which a run goes live, as it is to be appended."""
+        return changed
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """What becomes of a call when the recording is over: its data, and an answer if it is not to be made."""
