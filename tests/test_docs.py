@@ -14,7 +14,7 @@ from click.testing import CliRunner
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
-CONSOLE = re.findall(r"```console\n(.*?)```", README, re.S)
+SECTIONS = re.split(r"^## ", README, flags=re.M)
 
 MYBOT = """
 state = {"question": None, "notes": []}
@@ -49,6 +49,12 @@ def agentreplay(*arguments: str) -> str:
     return result.output
 
 
+def console(heading: str) -> list[str]:
+    """The console blocks of the section that begins so; the first screen has no heading of its own."""
+    (section,) = [section for section in SECTIONS if section.startswith(heading)]
+    return re.findall(r"```console\n(.*?)```", section, re.S)
+
+
 def without_times(text: str) -> str:
     return re.sub(r" +\d+(\.\d+)? (µs|ms|s)\b", " TIME", text)
 
@@ -56,27 +62,39 @@ def without_times(text: str) -> str:
 def test_an_untouched_loop_is_recorded_as_the_readme_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first example: a loop that knows nothing of agentreplay, its rounds and its state in the log."""
     (tmp_path / "mybot.py").write_text(MYBOT)
-    assert run_python(PYTHON[0], tmp_path) == "run1\n"
+    (untouched,) = [block for block in PYTHON if "import mybot" in block]
+    assert run_python(untouched, tmp_path) == "run1\n"
     monkeypatch.chdir(tmp_path)
-    for command in re.findall(r"^\$ agentreplay (.*)$", CONSOLE[2], re.M):
+    for command in re.findall(r"^\$ agentreplay (.*)$", console("Record a loop of your own")[0], re.M):
         agentreplay(*command.split())
     assert "+ notes[0]" in agentreplay("diff", "run1", "--step", "1")
     assert "search" in agentreplay("show", "run1")
 
 
-@pytest.mark.parametrize("number", range(1, len(PYTHON)))
-def test_every_python_block_runs(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [block for block in PYTHON if "import mybot" not in block])
+def test_every_python_block_runs(code: str, tmp_path: Path) -> None:
     """Each example runs by itself, in an empty folder."""
-    run_python(PYTHON[number], tmp_path)
+    run_python(code, tmp_path)
     assert (tmp_path / ".agentreplay" / "store.db").is_file()
 
 
-def test_the_first_screen_shows_what_the_demo_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rerun_in_python_prints_what_the_readme_says(tmp_path: Path) -> None:
+    """Behind each `print` stands what it prints."""
+    (code,) = [block for block in PYTHON if "ar.rerun" in block]
+    said = re.findall(r"^ *print\(.*  # ([^;\n]*)", code, re.M)
+    assert run_python(code, tmp_path).splitlines() == said == ["identical", "paid 129.5"]
+
+
+def test_the_first_screens_show_what_the_commands_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The output in the README is the real one, but for times."""
     monkeypatch.chdir(tmp_path)
     agentreplay("demo")
-    command, shown = CONSOLE[1].split("\n", 1)
-    assert without_times(agentreplay(*command.removeprefix("$ agentreplay ").split())) == without_times(shown)
+    shown = [*console("# agentreplay")[1:], *console("Run it again")]
+    assert len(shown) == 3
+    for block in shown:
+        command, printed = block.split("\n", 1)
+        words = command.removeprefix("$ agentreplay ").split()
+        assert without_times(agentreplay(*words)) == without_times(printed)
 
 
 def test_the_import_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +102,7 @@ def test_the_import_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     store = tmp_path / "store.db"
     monkeypatch.setenv("AGENTREPLAY_STORE", str(store))
     monkeypatch.chdir(ROOT)
-    for command in re.findall(r"^\$ agentreplay (.*)$", CONSOLE[3], re.M):
+    for command in re.findall(r"^\$ agentreplay (.*)$", console("Import a run")[0], re.M):
         agentreplay(*command.split())
 
 
@@ -92,7 +110,7 @@ def test_the_cassette_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The run of the demo is exported, and is the same in the other store."""
     monkeypatch.chdir(tmp_path)
     agentreplay("demo")
-    for command in re.findall(r"^\$ agentreplay (.*)$", CONSOLE[4], re.M):
+    for command in re.findall(r"^\$ agentreplay (.*)$", console("Take a run along")[0], re.M):
         agentreplay(*command.split())
     assert "refunds" in agentreplay("show", "run1", "--short", "--store", "elsewhere.db")
 

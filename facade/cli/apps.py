@@ -139,11 +139,12 @@ def as_recorded(store: EventStore, info: RunInfo) -> Chosen:
     shown = file if shown.startswith(os.pardir) else shown
     if name == MODULE:
         return Chosen(shown, why=AS_RECORDED)
-    if _root_of(file, module) is None and _is_found_as(file, module):
+    root = _root_of(file, module)
+    if root is not None or _is_found_as(file, module):
         shown = module
     if "<" in name:
         raise UsageError(f"{info.id} was recorded by {name} in {shown}, which only its own code can reach. {HOW}")
-    return Chosen(f"{shown}:{name}", why=AS_RECORDED)
+    return Chosen(f"{shown}:{name}", root or "", AS_RECORDED)
 
 
 def _root_of(file: str, module: str) -> str | None:

@@ -74,7 +74,6 @@ def executed(
         AgentReplayError: the code cannot be executed like that, or the store fails.
     """
     done = Executed()
-    chosen.announce()
     main = sys.modules["__main__"]  # which code may be loaded as
     try:
         with store_of_the_agent(store.url), streams_of_the_agent(keep_stdout=quiet):

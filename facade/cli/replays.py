@@ -22,7 +22,7 @@ from ..replay.reading import state_at, step_meant
 from ..replay.replayer import App, ReplayResult, course_for, result_of
 from ..replay.rerunning import NOT_DONE, raise_what_stopped, rerun_course, resume_course
 from ..replay.state import OpenInterrupt
-from .apps import choose
+from .apps import Chosen, choose
 from .editing import decoded, decoded_patch, edited
 from .executing import Executed, LiveRounds, executed
 from .group import DIFFERENCE, USAGE
@@ -56,7 +56,7 @@ def replay_run(
     as_json: bool,
 ) -> int:
     """Replay a run; returns the exit code."""
-    chosen = choose(app, store, info)
+    chosen = _chosen(app, store, info)
 
     def course(agent: App) -> Course:
         return course_for(info, agent, store, ignore, collect, shallow)
@@ -148,7 +148,7 @@ def rerun_run(
     if dry_run:
         course(_nothing)  # which refuses what cannot be meant
         return _plan(store, info, step, wanted, edits, as_json)
-    chosen = choose(app, store, info)
+    chosen = _chosen(app, store, info)
     page = console()
     rounds = None if as_json else LiveRounds(page, step, last_round(store, info))
     if not as_json:
@@ -265,7 +265,7 @@ def resume_run(
     except LiveCallRefused as refused:
         complain(str(refused))
         return USAGE
-    chosen = choose(app, store, info)
+    chosen = _chosen(app, store, info)
     step = max(last_round(store, info), 1)
     page = console()
     rounds = None if as_json else LiveRounds(page, step, step)
@@ -316,6 +316,13 @@ def _asked(question: OpenInterrupt) -> str:
 
     reason = "" if question.reason is None else f" ({readable(question.reason, 200)})"
     return f"--answer {question.interrupt}=JSON{reason}"
+
+
+def _chosen(app: str | None, store: EventStore, info: RunInfo) -> Chosen:
+    """The code to execute; said before it is, unless it was typed."""
+    chosen = choose(app, store, info)
+    chosen.announce()
+    return chosen
 
 
 # -- what came of it --------------------------------------------------------------------------------------------------
