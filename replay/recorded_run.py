@@ -8,7 +8,7 @@ that was read; a decision, a payload and an outcome are compared. What comes the
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import Context
@@ -58,16 +58,18 @@ class ReplayedLog(RunLog):
         self.may_go_on = run.course.go_on
         self.after_round_starts: Callable[[], None] | None = None
 
-    def go_live(self, info: RunInfo, seq: int, kind: str, data: Data, round: int) -> None:
-        """Append from now on, behind event `seq` of a run: an event first that says so, then what the code does."""
+    def go_live(self, info: RunInfo, seq: int, round: int, events: Iterable[tuple[str, Data]]) -> None:
+        """Append from now on, behind event `seq` of a run: some events first, then what the code does."""
         self.info = info
         self._end = LogEnd(self.store, info, seq)
         self.live = True
-        try:
-            with nullcontext() if appending.busy else appending:  # what makes it go live may be an append itself
-                super()._append(kind, data, round, None)
-        except Exception as error:
-            self._fail(error, kind)
+        self.turns = self._turns_told = self._run.script.turns
+        for kind, data in events:
+            try:
+                with nullcontext() if appending.busy else appending:  # what makes it go live may be an append itself
+                    super()._append(kind, data, round, None)
+            except Exception as error:
+                self._fail(error, kind)
 
     def _fail(self, error: BaseException, kind: str = "an event") -> None:
         if self.live:
@@ -76,7 +78,10 @@ class ReplayedLog(RunLog):
             self._run.course.stop(error)
 
     def _append(self, kind: str, data: Data, round: int, scope: Scope | None) -> Future[None] | None:
-        if self.live or not self._run.meets(kind, data, round, scope):
+        was_live = self.live
+        if was_live or not self._run.meets(kind, data, round, scope):
+            if not was_live and kind == "payload.changed":
+                data = self._run.course.first_change(self._run, data)
             future = super()._append(kind, data, round, scope)
             if kind == "round.started" and self.after_round_starts is not None:
                 edit, self.after_round_starts = self.after_round_starts, None
@@ -118,6 +123,7 @@ class RecordedRun(Attachment):
         self.params = exactly(started.data.params, f"the parameters of {info.id}")
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
+        self._made_again: set[str] = set()
         self._child_turns: dict[tuple[str, Strand], int] = {}
 
     def attach(self, recorder: RunRecorder) -> None:
@@ -133,12 +139,12 @@ class RecordedRun(Attachment):
         if kind in _OF_THE_RUN:
             return True
         if kind == "round.started" and self.course.goes_live_with(self, round):
-            self.course.go_live(self)
+            self.course.go_live(self, by=kind)
             return False
         strand = Strand(round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
         known = self.script.meets(strand, kind)
         if not known and self.course.goes_live_beyond(self):
-            self.course.go_live(self)
+            self.course.go_live(self, by=kind)
             return False
         self.course.comparison_of(self).event(kind, data, strand, known)
         return True
@@ -189,15 +195,22 @@ class RecordedRun(Attachment):
     def _asked(self, call: Call) -> tuple[Data, Answer | None]:
         """The data of a call and its answer, if it is not to be made."""
         self.course.go_on()
-        data = call.make()
+        data: Any = call.make()
+        strand = Strand(self.log.round, call.scope.within, call.scope.task.text)
         if not self.log.live:
-            strand = Strand(self.log.round, call.scope.within, call.scope.task.text)
             recorded = self._find(call, data, strand)
             if recorded is not None:
                 self.course.comparison_of(self).asked(recorded)
                 return self._met(call, data, recorded)
             self.course.go_live(self)
-            data = call.make()  # with an id that the recording does not have
+            assert self.recorder is not None  # it makes the call
+            call.id = self.recorder.number_call()  # which the recording does not have
+            data = data.model_copy(update={"call": call.id})
+        elif strand.within in self._made_again:
+            recorded = self.script.find(call.effect.kind, data.name, self.key_of_call(call.effect.kind, data), strand)
+            if recorded is not None:
+                recorded.asked = True
+                return self._met(call, data, recorded)
         return self.course.live_call(self, call, data)
 
     def _find(self, call: Call, data: Any, strand: Strand) -> RecordedCall | None:
@@ -216,6 +229,7 @@ class RecordedRun(Attachment):
             if settled is not None:
                 return data, settled
             self.course.go_live(self)
+            self._made_again.add(recorded.call)
             call.id = recorded.call
             attempt = recorded.called.data.attempt + 1
             return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
@@ -296,15 +310,15 @@ class RecordedRun(Attachment):
         """The recorded value, in a tuple, or None if it is to be read."""
         with self.log.lock:
             self.course.go_on()
-            if self.log.live:
-                return None
             strand = Strand(self.log.round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
+            if self.log.live and strand.within not in self._made_again:
+                return None
             event = self.script.read(strand, source)
             if event is not None:
                 self.script.meets(strand, "value.read")
                 self.course.coverage.read()
                 return self._exactly(event.data.value, f"{source}, as {self.info.id} read it in event {event.seq},")
-            if self.course.goes_live_beyond(self):
+            if self.log.live or self.course.goes_live_beyond(self):
                 self.course.go_live(self)
                 return None
             self.course.comparison_of(self).unmatched_read(source, site, strand)
