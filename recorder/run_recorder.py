@@ -287,6 +287,10 @@ class RunRecorder:
         if self._model_calls_begin_rounds and kind == "model" and within is None:
             self._post("round.finished", lambda: self._round_finishes("continue"))
             self._post("round.started", self._round_starts)
+        return self.number_call()
+
+    def number_call(self) -> str:
+        """The next number of a call in the round that runs, as its id."""
         self._calls += 1
         return f"{self.round}.{self._calls}"
 

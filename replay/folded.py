@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..recorder.errors import UsageError
-from ..recorder.events import Event
+from ..recorder.events import Data, Event
 from ..recorder.store import EventStore, RunInfo
 from .edits import Edits
 from .fork import Rerun
@@ -45,6 +45,10 @@ class FoldedRerun(Rerun):
                 )
             )
         recorder.become(self._state.payload, round=self.step - 1, usage=self._state.usage)
+
+    def catching_up(self, run: RecordedRun) -> list[tuple[str, Data]]:
+        """Nothing: the code has what the log says."""
+        return []
 
     def _edit(self, run: RecordedRun) -> None:
         recorder = run.recorder

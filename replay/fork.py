@@ -24,9 +24,11 @@ from ..recorder.events import (
 from ..recorder.redaction import find_tokens
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import decode, encode
+from .catching_up import catching_up
 from .course import Course
 from .edits import Edits
 from .given import GivenAnswer
+from .reading import state_at
 from .recorded_run import RecordedRun
 from .script import Script, Strand
 
@@ -100,7 +102,7 @@ class Rerun(Course):
         """The step's round is live."""
         return run.parent is None and round >= self.step
 
-    def go_live(self, run: RecordedRun) -> None:
+    def go_live(self, run: RecordedRun, by: str | None = None) -> None:
         """Begin the fork."""
         recorder = run.recorder
         assert recorder is not None  # it is attached
@@ -113,6 +115,7 @@ class Rerun(Course):
             fork_seq=self._last_shared,
             note=recorder.note,
         )
+        catch_up = self.catching_up(run)
         recorder.info = fork
         run.info = fork
         self.turns.go_live()
@@ -124,8 +127,15 @@ class Rerun(Course):
             code=code_version("."),
             process=process_identity(),
         )
-        run.log.go_live(fork, self._last_shared, "run.forked", forked, self.step - 1)
+        run.log.go_live(fork, self._last_shared, self.step - 1, [("run.forked", forked), *catch_up])
         run.log.after_round_starts = lambda: self._edit(run)
+
+    def catching_up(self, run: RecordedRun) -> list[tuple[str, Data]]:
+        """What brings the log to where the code is, if ignore rules have let it pass by."""
+        recorder = run.recorder
+        if recorder is None or run.script.payload_hash == recorder.payload.hash:
+            return []
+        return catching_up(state_at(self.info, self.step - 1, self.store), recorder)
 
     def _edit(self, run: RecordedRun) -> None:
         """Let the edits take effect, at the beginning of the round, after those of the re-run that is re-run here."""

@@ -16,10 +16,13 @@ from ..recorder.environment import code_version, process_identity
 from ..recorder.errors import LiveCallRefused, UsageError
 from ..recorder.events import Data, Event, ModelReturnedData, RunResumedData, ToolReturnedData
 from ..recorder.store import EventStore, RunInfo
+from .catching_up import catching_up, instead_of
 from .course import Course
 from .given import GivenAnswer
+from .reading import state_at
 from .recorded_run import RecordedRun
 from .script import RecordedCall
+from .state import RunState
 
 AGAIN: Final = ("pure", "idempotent")
 """Tools that are called again when they were in flight; model calls are, too."""
@@ -50,7 +53,7 @@ class Resume(Course):
         super().__init__(store, info, **options)
         self._answers = dict(answers or {})
         self._assume = dict(assume or {})
-        self._resumed: set[str] = set()
+        self._left: dict[RecordedRun, RunState] = {}
         self.unfinished = {info.uid}
 
     def events_of(self, info: RunInfo) -> Iterable[Event]:
@@ -65,7 +68,7 @@ class Resume(Course):
         """Whatever the log does not have is done live."""
         return run.script.finished is None
 
-    def go_live(self, run: RecordedRun) -> None:
+    def go_live(self, run: RecordedRun, by: str | None = None) -> None:
         """Append `run.resumed` and what comes, to the same run."""
         if run.log.live:
             return
@@ -81,7 +84,15 @@ class Resume(Course):
         round = run.log.round
         if round and run.script.round(round).started is None:  # it is about to start
             round -= 1
-        run.log.go_live(run.info, self.store.run(run.info.uid).head_seq, "run.resumed", resumed, round)
+        info = self.store.run(run.info.uid)
+        self._left[run] = state = state_at(info, -1, self.store)
+        catch_up = catching_up(state, recorder, by)
+        run.log.go_live(info, info.head_seq, round, [("run.resumed", resumed), *catch_up])
+
+    def first_change(self, run: RecordedRun, changed: Data) -> Data:
+        """It builds on what the log says."""
+        assert run.recorder is not None  # it has made the change
+        return instead_of(changed, self._left[run], run.recorder)
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """It is made, as it would have been."""

@@ -108,6 +108,7 @@ class Script:
     Attributes:
         started: the event.
         finished: `run.finished`, or None.
+        payload_hash: of the payload at the end.
         forked: the `run.forked` of the run and of those that it was forked from.
         calls: by id.
         rounds: by number.
@@ -126,6 +127,7 @@ class Script:
         self.started: Event | None = None
         self.finished: Event | None = None
         self.forked: list[Event] = []
+        self.payload_hash = ""
         self.last: Event | None = None
         self.calls: dict[str, RecordedCall] = {}
         self.rounds: dict[int, ScriptRound] = {}
@@ -172,10 +174,20 @@ class Script:
         """The number of the last round that has started; 0 if none has."""
         return max((number for number, one in self.rounds.items() if one.started is not None), default=0)
 
+    @property
+    def turns(self) -> int:
+        """How many turns were taken (`turns.arrivals_of`)."""
+        last = 0
+        for event in self.wakes:
+            if event.within is None:
+                last = max(getattr(event.data, "turn", None) or last + 1, *(getattr(event.data, "turns", None) or (0,)))
+        return last
+
     # -- reading the log -------------------------------------------------------------------------------
 
     def _run_started(self, event: Event, strand: Strand) -> None:
         self.started = event
+        self.payload_hash = event.data.payload_hash
 
     def _run_forked(self, event: Event, strand: Strand) -> None:
         self.forked.append(event)
@@ -226,6 +238,7 @@ class Script:
         self.round(event.round).decided.append(event)
 
     def _changed(self, event: Event, strand: Strand) -> None:
+        self.payload_hash = event.data.hash_after
         self.round(event.round).changed.append(event)
 
     def _asked(self, event: Event, strand: Strand) -> None:
