@@ -94,8 +94,12 @@ class Attachment(ABC):
         """`call`, without holding up the event loop."""
 
     @abstractmethod
-    def read(self, source: str, site: str | None, scope: Scope | None) -> tuple[Any] | None:
-        """The recorded value of a read, in a tuple; None if the value is to be read."""
+    def captures(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The sources whose reads are captured, of code that wants some to be: those that were."""
+
+    @abstractmethod
+    def read(self, source: str, what: str | None, site: str | None, scope: Scope | None) -> tuple[Any] | None:
+        """The recorded value of a read, in a tuple; None if the value is to be read. Arguments as for `RunRecorder`."""
 
     @abstractmethod
     def child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Attachment | None:

@@ -42,11 +42,21 @@ def code_version(folder: str) -> dict[str, Any]:
 
 def code_of(fn: Any) -> CodeType | None:
     """The code that a callable runs, decorators and `functools.partial` set aside; None where there is none to see."""
+    code = _of_function(fn, "__code__")
+    return code if isinstance(code, CodeType) else None
+
+
+def globals_of(fn: Any) -> dict[str, Any] | None:
+    """The names of the module whose code a callable runs; None where there is none to see."""
+    names = _of_function(fn, "__globals__")
+    return names if type(names) is dict else None
+
+
+def _of_function(fn: Any, attribute: str) -> Any:
     target = inspect.unwrap(fn)
     while isinstance(target, functools.partial):
         target = inspect.unwrap(target.func)
-    code = getattr(target, "__code__", None) or getattr(type(target).__call__, "__code__", None)
-    return code if isinstance(code, CodeType) else None
+    return getattr(target, attribute, None) or getattr(type(target).__call__, attribute, None)
 
 
 def name_of(fn: Any) -> str:

@@ -80,6 +80,7 @@ class RunStartedData(Data):
     """`origin` is "recorded" or "imported"; `applier` {name, version}; `process` {host, boot, pid, start}.
 
     `code` is {commit, dirty, module}: of the checkout, if there is one, and under which name the code was loaded.
+    `captured` are the sources whose reads were captured: some of clock, env, random and uuid.
     """
 
     agent: str
@@ -97,6 +98,7 @@ class RunStartedData(Data):
     code: dict[str, Any] = Field(default_factory=dict)
     python: dict[str, Any] = Field(default_factory=dict)
     process: dict[str, Any] | None = None
+    captured: list[str] = Field(default_factory=list)
 
 
 class RunForkedData(Data):
@@ -247,10 +249,15 @@ class TimerFiredData(Data):
 
 
 class ValueReadData(Data):
-    """`source` is clock, random, uuid, env, or a name of the user's own; `site` is "file.py:line"."""
+    """`source` is clock, random, uuid, env, or a name of the user's own; `site` is "file.py:line".
+
+    `what` is what was read of it where that was captured, such as "time.time" or the name of a variable of the
+    environment; None where it was read through the context.
+    """
 
     source: str
     site: str | None = None
+    what: str | None = None
     value: Any = None
 
 
@@ -361,7 +368,7 @@ class SubrunFinishedData(Data):
 
 
 class ReportData(Data):
-    """`source` is report, log, note, order, diagnostics or importer; `level` as in logging, lower case."""
+    """`source` is report, log, note, order, capture, diagnostics or importer; `level` as in logging, lower case."""
 
     source: str = "report"
     level: str | None = None

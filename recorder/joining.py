@@ -76,6 +76,7 @@ class JoinedRecorder(RunRecorder):
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
         self.given: dict[str, Any] = {}
+        self.captured = None
         self.attachment = None
         self.context = None
         self.threads = {}

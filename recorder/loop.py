@@ -19,12 +19,13 @@ from typing import Any, Final, overload
 from pydantic import ValidationError
 
 from .agent_result import AgentResult
+from .ambient import Capture, captured_for, reads_are_captured, sources_of
 from .attaching import Attachment, Outcome, attachment_for
 from .context import Context
 from .copying import copy_value
 from .decisions import Complete, Continue, NextStep
 from .ending import Ending, abandon
-from .environment import code_name, code_of, code_version, folder_of, name_of
+from .environment import code_name, code_of, code_version, folder_of, globals_of, name_of
 from .errors import RoundLimitReached, UsageError
 from .introspection import class_name, is_awaitable, isinstance_of
 from .run_log import StorePolicy
@@ -59,6 +60,7 @@ class Agent:
         applier: str = "memberjunction",
         allowed_paths: Sequence[str] | None = None,
         strict: bool = False,
+        capture: Capture = None,
         on_store_error: StorePolicy = "raise",
     ) -> None:
         if max_rounds < 1:
@@ -68,6 +70,7 @@ class Agent:
         self.name = name
         self.max_rounds = max_rounds
         self.applier = applier
+        self.capture = sources_of(capture)
         self.on_store_error = on_store_error
         options = {
             "allowed_paths": list(allowed_paths) if allowed_paths is not None else None,
@@ -204,6 +207,7 @@ class Agent:
             code=code_version(folder_of(code)),
             parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
+            captured=captured_for(self.capture, parent, attachment, code, globals_of(self.step)),
             attachment=attachment,
             guard=None if parent is None else parent.guard,
         )
@@ -313,6 +317,7 @@ class Execution:
     def _enter(self, stack: ExitStack) -> None:
         stack.enter_context(entered(Scope(self.recorder)))
         stack.enter_context(scope_is_carried(self.recorder))
+        stack.enter_context(reads_are_captured(self.recorder))
 
     def _tell_parent(self, error: BaseException | None = None) -> None:
         if self._parent is not None:
@@ -419,6 +424,7 @@ def agent(
     applier: str = ...,
     allowed_paths: Sequence[str] | None = ...,
     strict: bool = ...,
+    capture: Capture = ...,
     on_store_error: StorePolicy = ...,
 ) -> Callable[[Step], Agent]: ...
 
@@ -432,6 +438,8 @@ def agent(name: str | Step | None = None, /, **options: Any) -> Agent | Callable
         applier: payload applier of its change requests: "memberjunction", "json-patch", "merge-patch" or "replace".
         allowed_paths: path specs that its change requests may touch, such as ["order.*:add,update"]; None allows all.
         strict: report what MemberJunction's rules do silently.
+        capture: which reads of code that does not use the context are recorded: "all", or some of {"clock", "random",
+            "uuid", "env"}; None is those of the run around, or none.
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
     """
     if callable(name):

@@ -43,9 +43,11 @@ class RecordedRandom(random.Random):
 
 
 _HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_OWN_FOLDERS: Final = tuple(os.path.join(_HERE, name, "") for name in ("recorder", "replay", "webui", "cli", "facade"))
+OWN_FOLDERS: Final = tuple(os.path.join(_HERE, name, "") for name in ("recorder", "replay", "webui", "cli", "facade"))
+"""Folders with code of ours."""
+
 _LOOP: Final = os.path.join(_HERE, "recorder", "loop.py")
-_NOT_THE_USERS: Final = (*_OWN_FOLDERS, random.__file__, "<frozen ")
+_NOT_THE_USERS: Final = (*OWN_FOLDERS, random.__file__, "<frozen ")
 
 
 def call_site(*, of_child: bool = False) -> str | None:
@@ -60,7 +62,7 @@ def call_site(*, of_child: bool = False) -> str | None:
         if path == _LOOP and not of_child:  # what is beyond it runs the agent, and is no part of it
             return None
         if not path.startswith(_NOT_THE_USERS):
-            return _place(path, frame.f_lineno)
+            return place(path, frame.f_lineno)
         frame = frame.f_back
     return None
 
@@ -72,10 +74,11 @@ def raise_site(error: BaseException) -> str | None:
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
         if not path.startswith(_NOT_THE_USERS):
-            found = _place(path, trace.tb_lineno)
+            found = place(path, trace.tb_lineno)
         trace = trace.tb_next
     return found
 
 
-def _place(path: str, line: int) -> str:
+def place(path: str, line: int) -> str:
+    """A line of code, as "file.py:line"."""
     return clean(f"{os.path.basename(path)}:{line}")

@@ -14,6 +14,7 @@ from types import CodeType, TracebackType
 from typing import Any, Literal, Self
 
 from .agent_result import AgentResult
+from .ambient import Capture, captured_for, reads_are_captured, sources_of
 from .attaching import Attachment, attachment_for
 from .calls import Call, Effect, check_safety
 from .context import Context
@@ -164,10 +165,12 @@ class RecordedBlock:
         payload, input, params: what the run is given.
         store: where to record.
         signal: asks the run to stop.
+        capture: the sources whose reads are captured; None for those of the run around.
         options: of the recorder.
 
     Attributes:
         caller: the code that has the block.
+        names: of the module that has it.
     """
 
     def __init__(
@@ -179,6 +182,7 @@ class RecordedBlock:
         params: Mapping[str, Any] | None,
         store: EventStore | str | None,
         signal: Signal | None,
+        capture: frozenset[str] | None,
         options: Mapping[str, Any],
     ) -> None:
         self._name = name
@@ -186,8 +190,10 @@ class RecordedBlock:
         self._given: dict[str, Any] = {"input": input, "params": params}
         self._store = store
         self._signal = signal
+        self._capture = capture
         self._options = options
         self.caller: CodeType | None = None
+        self.names: dict[str, Any] | None = None
         self._parent: Parent | None = None
         self._attachment: Attachment | None = None
         self._run: Recording | None = None
@@ -198,10 +204,10 @@ class RecordedBlock:
         try:
             if self._parent is not None:
                 self._parent.started(run.recorder)
+            return self._entered(run)
         except BaseException as error:
             self._leave(run, error)
             raise
-        return self._entered(run)
 
     async def __aenter__(self) -> Recording:
         # It commits, so it happens in a thread of its own; on copies, which nobody mutates meanwhile.
@@ -211,10 +217,10 @@ class RecordedBlock:
         try:
             if self._parent is not None:
                 await self._parent.astarted(run.recorder)
+            return self._entered(run)
         except BaseException as error:
             await self._aleave(run, error)
             raise
-        return self._entered(run)
 
     def __exit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> bool:
         return self._leave(self._entered_run(), error)
@@ -234,6 +240,7 @@ class RecordedBlock:
         attachment = self._attachment = attachment_for(self._name, begun_with, None if parent is None else parent.scope)
         if attachment is not None:
             self._given = {"input": attachment.input, "params": attachment.params}
+        captured = captured_for(self._capture, parent, attachment, self.caller, self.names)
 
         def begin() -> RunRecorder:
             return RunRecorder(
@@ -244,6 +251,7 @@ class RecordedBlock:
                 watch=watch,
                 entry_point=code_name(self.caller),
                 code=code_version(folder_of(self.caller)),
+                captured=captured,
                 attachment=attachment,
                 guard=None if parent is None else parent.guard,
                 **self._given,
@@ -259,6 +267,7 @@ class RecordedBlock:
     def _entered(self, run: Recording) -> Recording:
         self._stack.enter_context(entered(Scope(run.recorder)))
         self._stack.enter_context(scope_is_carried(run.recorder))
+        self._stack.enter_context(reads_are_captured(run.recorder))
         return run
 
     def _entered_run(self) -> Recording:
@@ -324,6 +333,7 @@ def record(
     allowed_paths: Sequence[str] | None = None,
     strict: bool = False,
     signal: Signal | None = None,
+    capture: Capture = None,
     store: EventStore | str | None = None,
     on_store_error: StorePolicy = "raise",
 ) -> RecordedBlock:
@@ -340,6 +350,8 @@ def record(
         allowed_paths: path specs that change requests may touch; None allows all.
         strict: report what MemberJunction's rules do silently.
         signal: asks the run to stop; your loop looks at `run.signal`.
+        capture: which reads of code that does not use the run are recorded: "all", or some of {"clock", "random",
+            "uuid", "env"}; None is those of the run around, or none.
         store: where to record: a store, or a URL; by default the one that is found from here.
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
 
@@ -356,6 +368,8 @@ def record(
         "on_store_error": on_store_error,
         "model_calls_begin_rounds": rounds == "model",
     }
-    block = RecordedBlock(name, payload, input=input, params=params, store=store, signal=signal, options=options)
-    block.caller = sys._getframe(1).f_code
+    given: dict[str, Any] = {"input": input, "params": params, "store": store, "signal": signal}
+    block = RecordedBlock(name, payload, **given, capture=sources_of(capture), options=options)
+    caller = sys._getframe(1)
+    block.caller, block.names = caller.f_code, caller.f_globals
     return block

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from .ambient import Captured, covering
 from .attaching import Attachment
 from .environment import place_of, process_identity, python_versions
 from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
@@ -70,6 +71,7 @@ class RunRecorder:
         on_store_error: "raise" or "warn".
         watch: gives the payload at the end of each round, for code that keeps it in a variable of its own.
         model_calls_begin_rounds: whether each model call outside of other calls begins a round.
+        captured: the reads that are captured, if any are.
         attachment: the recording that the code is executed against; then nothing of a new run is recorded.
         guard: the attachment of the run around this one, which has gone live; it is asked before each call.
 
@@ -94,6 +96,7 @@ class RunRecorder:
         on_store_error: StorePolicy = "raise",
         watch: Callable[[], Any] | None = None,
         model_calls_begin_rounds: bool = False,
+        captured: Captured | None = None,
         attachment: Attachment | None = None,
         guard: Attachment | None = None,
     ) -> None:
@@ -123,6 +126,7 @@ class RunRecorder:
         self._answered = (-1, "")
         place = place_of(entry_point)
         self.note = None if place is None else {"code": place}  # for the store; see `EventStore.note`
+        self.captured = captured
         self.attachment = attachment
         self.guard = guard
         self.context: Any = None
@@ -164,6 +168,7 @@ class RunRecorder:
                     code={**(code or {}), **({"module": place["module"]} if place else {})},
                     python=python_versions(),
                     process=process_identity(),
+                    captured=[] if captured is None else sorted(captured.sources),
                 ),
             )
         except RecordingStopped as stopped:
@@ -186,14 +191,24 @@ class RunRecorder:
         """The round that runs, or the last one; 0 before the first."""
         return self.log.round
 
-    def read(self, source: str, make: Callable[[], Value]) -> Value:
-        """Read a value that is different each time, and record it; or take the one that was recorded."""
-        site = call_site()
-        if self.attachment is not None and (found := self.attachment.read(source, site, self.here())) is not None:
+    def read(
+        self, source: str, make: Callable[[], Value], *, what: str | None = None, site: str | None = None
+    ) -> Value:
+        """Read a value that is different each time, and record it; or take the one that was recorded.
+
+        Args:
+            source: where it is from: clock, random, uuid, env, or a name of the user's own.
+            make: reads it.
+            what: is read of the source, where that is captured.
+            site: where; by default the nearest place in the user's code.
+        """
+        site = site or call_site()
+        what = None if what is None else clean(what)
+        if self.attachment is not None and (found := self.attachment.read(source, what, site, self.here())) is not None:
             recorded: Value = found[0]
             return recorded
-        value = make()
-        self.emit("value.read", ValueReadData(source=clean(source), site=site, value=value))
+        value = make() if self.captured is None else covering(make)
+        self.emit("value.read", ValueReadData(source=clean(source), site=site, what=what, value=value))
         return value
 
     def here(self) -> Scope | None:
@@ -453,8 +468,14 @@ class RunRecorder:
         self.emit("interrupt.raised", raised)
         return interrupt
 
+    def _tell_uncaptured(self) -> None:
+        """Say in the record which reads were not captured."""
+        if self.captured is not None and (told := self.captured.told()) is not None:
+            self.emit("report", ReportData(source="capture", message=told, content=self.captured.uncaptured))
+
     def suspend(self, reason: str) -> None:
         """End this process's part of an interrupted run, which may be resumed."""
+        self._tell_uncaptured()
         interrupts = [raised.interrupt for raised in self.interrupts]
         self.emit("run.suspended", RunSuspendedData(reason=reason, interrupts=interrupts))
 
@@ -468,6 +489,7 @@ class RunRecorder:
         result: Mapping[str, Any] | None = None,
     ) -> None:
         """Record the end of the run, always its last event."""
+        self._tell_uncaptured()
         self.emit(
             "run.finished",
             lambda: RunFinishedData(

@@ -20,6 +20,7 @@ from ..recorder.run_recorder import UNDECIDED
 from ..recorder.values import encode
 from .changes import MISSING
 from .divergence import Difference, Kind, call_difference, missing_call, value_difference
+from .reads import Odd, Reads, hint_for_read
 from .script import RecordedCall, Strand, key_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Comparison:
         self._in_round = False
         self._undecided: list[tuple[Event, Any, Any]] = []
         self._broken_off: tuple[Any, Strand] | None = None
+        self._reads = Reads(run.script)
 
     # -- events ----------------------------------------------------------------------------------------
 
@@ -57,6 +59,7 @@ class Comparison:
         match kind:
             case "round.started":
                 self._settle()
+                self._missing(Strand(strand.round - 1, None, "0"))  # what came after that round, and before this one
                 self._round_starts(strand)
                 self._in_round = True
             case "step.decided":
@@ -131,7 +134,7 @@ class Comparison:
         recorded = self._script.round(strand.round)
         event = recorded.finished
         assert event is not None  # it was asked for before
-        self._missing(strand)
+        self._missing(strand, before=event.seq)
         undecided, self._undecided = self._undecided, []
         for decision, expected, actual in undecided:
             self._part("another decision", strand, decision, expected, actual)
@@ -178,6 +181,7 @@ class Comparison:
             self._part("another error", strand, finished, *shown, site=site)
             return
         self._settle()
+        self._missing(strand)
         if rounds > strand.round:
             self._part("another outcome", strand, finished, {"rounds": rounds}, {"rounds": strand.round})
             return
@@ -201,9 +205,8 @@ class Comparison:
         for child in script.unmet(of_round.children, before):
             call = self._course.child_as_call(self._run, child)
             lacking.append((call.seq, missing_call(call, step=round, run=self._run.info.id)))
-        for read in script.unmet(of_round.reads, before):
-            value, source = read.data.value, read.data.source
-            lacking.append((read.seq, self._value("another value read", strand, read, value, MISSING, name=source)))
+        for odd in self._reads.missing(round, before):
+            lacking += [(event.seq, self._odd_read(odd, at, strand)) for at, event in enumerate(odd.events)]
         for question in script.unmet(of_round.questions, before):
             asked = _question(question.data.name, question.data.reason)
             difference = self._value("another outcome", strand, question, asked, MISSING, name=question.data.name)
@@ -275,6 +278,7 @@ class Comparison:
             run=self._run.info.id,
             ignore=self._course.ignore,
         )
+        self._tell_of_reads(difference, strand)
         self._tell(difference)
         if difference.call is None:
             self._course.cannot_answer(self._run, name)
@@ -288,11 +292,39 @@ class Comparison:
         rules = self._course.ignore
         return bool(rules) and key_of(rules.strip(kind, name, expected)) == key_of(rules.strip(kind, name, actual))
 
-    def unmatched_read(self, source: str, site: str | None, strand: Strand) -> None:
+    def reads(self, event: Event, site: str | None, strand: Strand) -> None:
+        """A value is read, and answered by an event."""
+        self._reads.met(event, site, strand)
+
+    def unmatched_read(self, source: str, what: str | None, site: str | None, strand: Strand) -> None:
         """A value is read of which the script has no more."""
         self._ends_at(strand)
-        self._part("another value read", strand, None, MISSING, {"source": source}, name=source, site=site)
+        likely = self._reads.extra((source, what), site, strand)
+        odd = Odd((source, what), (), (likely,))
+        self._tell(self._odd_read(odd, 0, strand, shown_by=None if likely == site else site))
         self._course.cannot_answer(self._run, source)
+
+    def _odd_read(self, odd: Odd, at: int, strand: Strand, shown_by: str | None = None) -> Difference:
+        """The difference that a read makes which only one side has."""
+        source, what = odd.reading
+        read = odd.events[at] if odd.events else None
+        asked = {"source": source} if what is None else {"source": source, "what": what}
+        trees = (MISSING, asked) if read is None else (self._comparable(read.data.value), MISSING)
+        site = odd.sites[at] if read is None else None  # the code has none where it does not read
+        difference = self._value("another value read", strand, read, *trees, name=source, site=site)
+        return replace(difference, hint=hint_for_read(odd, at, difference.hint, shown_by))
+
+    def _tell_of_reads(self, difference: Difference, strand: Strand) -> None:
+        """Tell of reads that are new or missing in a strand, and that a difference in the calls after them shows."""
+        if difference.seq is None:
+            return
+        all_made = difference.kind == "other arguments"
+        if all_made and difference.call in self._script.calls:
+            all_made = self._script.calls[difference.call].strand == strand
+        shown_by = f"a call of {difference.name}" if difference.call is None else f"call {difference.call}"
+        for odd in self._reads.parted_before(strand, difference.seq, all_made=all_made):
+            for at in range(len(odd.sites)):
+                self._tell(self._odd_read(odd, at, strand, shown_by=shown_by))
 
     def begins_child(self, name: str, begun_with: Any, strand: Strand) -> Event | None:
         """A child run begins. Returns the event of the recording that it is, or None to go on live."""
@@ -310,6 +342,7 @@ class Comparison:
         of_the_task = [call for call, _ in calls.values()]
         options: dict[str, Any] = {"step": strand.round, "site": call_site(of_child=True), "run": run.info.id}
         difference = call_difference("agent", name, arguments, of_the_task, ignore=course.ignore, **options)
+        self._tell_of_reads(difference, strand)
         self._tell(difference)
         if difference.call is None:
             course.cannot_answer(run, name)

@@ -223,6 +223,10 @@ class Course(Waiting):
         """What was answered from where, now that the code is through."""
         asked = {id(call) for run in self.runs for call in run.script.calls.values() if call.asked}
         for run in self.runs:
+            captured = None if run.recorder is None else run.recorder.captured
+            if captured is not None and (told := captured.told()) is not None:
+                self.coverage.uncaptured += sum(sum(counts.values()) for counts in captured.uncaptured.values())
+                self.coverage.note(f"{run.info.id}: {told}")
             calls = run.script.calls
             self.coverage.unused += sum(
                 id(call) not in asked and (call.called.within is None or not calls[call.called.within].asked)

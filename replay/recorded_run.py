@@ -19,7 +19,7 @@ from ..recorder.attaching import Answer, Attachment
 from ..recorder.calls import Call, Effect
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.event_codec import digest_of
-from ..recorder.events import Data
+from ..recorder.events import Data, ReportData
 from ..recorder.hashes import content_address
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
@@ -136,7 +136,7 @@ class RecordedRun(Attachment):
     def meets(self, kind: str, data: Data, round: int, scope: Scope | None) -> bool:
         """Meet an event of the code in the script. False if the run has gone live, and the event is to be appended."""
         self.course.go_on()
-        if kind in _OF_THE_RUN:
+        if kind in _OF_THE_RUN or (isinstance(data, ReportData) and data.source == "capture"):
             return True
         if kind == "round.started" and self.course.goes_live_with(self, round):
             self.course.go_live(self, by=kind)
@@ -306,22 +306,34 @@ class RecordedRun(Attachment):
 
     # -- reads, questions and child runs -----------------------------------------------------------------
 
-    def read(self, source: str, site: str | None, scope: Scope | None) -> tuple[Any] | None:
+    def captures(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The sources whose reads the recording has."""
+        started = self.script.started
+        captured = frozenset[str]() if started is None else frozenset(started.data.captured)
+        if captured != wanted:
+            words = [", ".join(sorted(sources)) or "nothing" for sources in (wanted, captured)]
+            self.course.coverage.note(
+                f"the code captures {words[0]}; {self.info.id} was recorded with {words[1]} captured, which counts here"
+            )
+        return captured
+
+    def read(self, source: str, what: str | None, site: str | None, scope: Scope | None) -> tuple[Any] | None:
         """The recorded value, in a tuple, or None if it is to be read."""
         with self.log.lock:
             self.course.go_on()
             strand = Strand(self.log.round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
             if self.log.live and strand.within not in self._made_again:
                 return None
-            event = self.script.read(strand, source)
+            event = self.script.read(strand, source, what)
             if event is not None:
                 self.script.meets(strand, "value.read")
+                self.course.comparison_of(self).reads(event, site, strand)
                 self.course.coverage.read()
                 return self._exactly(event.data.value, f"{source}, as {self.info.id} read it in event {event.seq},")
             if self.log.live or self.course.goes_live_beyond(self):
                 self.course.go_live(self)
                 return None
-            self.course.comparison_of(self).unmatched_read(source, site, strand)
+            self.course.comparison_of(self).unmatched_read(source, what, site, strand)
             return None
 
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:

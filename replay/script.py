@@ -10,9 +10,9 @@ What other processes added to the run (`writer.joined`) was not done by this cod
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -24,6 +24,10 @@ ENDED: Final = (
     *("timer.fired", "subrun.started", "subrun.finished"),
 )
 """Kinds of events that wake code which waits, in the order of the log."""
+
+
+Reading: TypeAlias = tuple[str, str | None]
+"""What is read: a source, and what of it, as in `ValueReadData`."""
 
 
 class Strand(NamedTuple):
@@ -112,7 +116,7 @@ class Script:
         forked: the `run.forked` of the run and of those that it was forked from.
         calls: by id.
         rounds: by number.
-        reads: the `value.read` of a strand and source, in order, as far as they were not met again.
+        reads: the `value.read` of a strand, of what is read there, in order, as far as they were not met again.
         children: the `subrun.started` of a strand, likewise.
         questions: the `interrupt.raised` of a round and name, likewise.
         responses: interrupt id → response, of what was answered.
@@ -131,7 +135,7 @@ class Script:
         self.last: Event | None = None
         self.calls: dict[str, RecordedCall] = {}
         self.rounds: dict[int, ScriptRound] = {}
-        self.reads: dict[tuple[Strand, str], deque[Event]] = {}
+        self.reads: dict[tuple[Strand, Reading], deque[Event]] = {}
         self.children: dict[Strand, deque[Event]] = {}
         self.questions: dict[tuple[int, str], deque[Event]] = {}
         self.responses: dict[str, Any] = {}
@@ -230,7 +234,7 @@ class Script:
             call.ended = event
 
     def _value_read(self, event: Event, strand: Strand) -> None:
-        self.reads.setdefault((strand, event.data.source), deque()).append(event)
+        self.reads.setdefault((strand, reading_of(event)), deque()).append(event)
         if event.within is None:
             self.round(event.round).reads.append(event)
 
@@ -284,10 +288,18 @@ class Script:
         calls = self.calls.values() if strand.within is not None else self.round(strand.round).calls
         return [c for c in calls if not (c.asked or c.missed) and (c.called.round, c.called.within) == strand[:2]]
 
-    def read(self, strand: Strand, source: str) -> Event | None:
+    def read(self, strand: Strand, source: str, what: str | None) -> Event | None:
         """The next recorded value of a source, which is met with this; None if there is no more."""
-        waiting = self.reads.get((strand, source))
+        waiting = self.reads.get((strand, (source, what)))
+        while waiting and waiting[0].seq in self._met_again:  # the code was past it, and that was told
+            waiting.popleft()
         return self._meet(waiting.popleft()) if waiting else None
+
+    def give_back(self, reads: Sequence[Event], strand: Strand) -> None:
+        """Have the code come to some reads once more, which it has met before they were due."""
+        self._met_again.difference_update(event.seq for event in reads)
+        for event in reversed(reads):
+            self.reads[strand, reading_of(event)].appendleft(event)
 
     def begun(self, strand: Strand, child: Event) -> None:
         """Note that a child run has begun again."""
@@ -347,6 +359,11 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     "subrun.started": Script._subrun_started,
     "subrun.finished": Script._subrun_finished,
 }
+
+
+def reading_of(event: Event) -> Reading:
+    """What a `value.read` has read."""
+    return event.data.source, event.data.what
 
 
 def key_of(stored: Any) -> bytes:

@@ -1,0 +1,151 @@
+"""Reads that code makes again, compared with those of the recording: which one is new, and which is missing.
+
+A read asks for nothing but the next value, so one more or one less shows late: the reads after it get each other's
+values, until there is none left, or one is left over. Which read it was is seen from where the reads were made. The
+lines of code need not be those of the recording, since code is edited; but the lines before an edit stay where they
+were, and those behind it move together. So it is the read without which the places of the others fit best.
+
+Often something else parts first, such as a call that was handed another's value. Then it is counted: if as many reads
+were made before that call as were recorded before it, the reads have nothing to do with it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from ..recorder.events import Event
+from .script import Reading, Script, Strand, reading_of
+
+_FAR: Final = 100_000
+"""Lines between two places in different files."""
+
+
+class Odd(NamedTuple):
+    """Reads that only one side has.
+
+    Attributes:
+        reading: what is read.
+        events: of the recording, if the code does not make them; else empty.
+        sites: where they are made: in the code, or else in the recording.
+    """
+
+    reading: Reading
+    events: Sequence[Event]
+    sites: Sequence[str | None]
+
+
+class Reads:
+    """The reads that one run's code has made again.
+
+    Args:
+        script: the recording.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._met: defaultdict[tuple[Strand, Reading], list[tuple[Event, str | None]]] = defaultdict(list)
+
+    def met(self, event: Event, site: str | None, strand: Strand) -> None:
+        """Note a read that is answered by an event, and where it was made."""
+        self._met[strand, reading_of(event)].append((event, site))
+
+    def extra(self, reading: Reading, site: str | None, strand: Strand) -> str | None:
+        """Say which read is new, when one is made and the recording has no more: its place."""
+        met = self._met[strand, reading]
+        sites = [*(place for _, place in met), site]
+        return sites[odd_ones(sites, [event.data.site for event, _ in met])]
+
+    def missing(self, round: int, before: int | None) -> list[Odd]:
+        """The reads of a round that the code has not made, and that count as made from now on.
+
+        Args:
+            before: seq of the event up to which the code has come; None for the end of the round.
+        """
+        unmet: defaultdict[tuple[Strand, Reading], list[Event]] = defaultdict(list)
+        for event in self._script.unmet(self._script.round(round).reads, before):
+            unmet[Strand(round, None, event.task), reading_of(event)].append(event)
+        return [self._missing(strand, reading, events) for (strand, reading), events in unmet.items()]
+
+    def _missing(self, strand: Strand, reading: Reading, unmet: Sequence[Event]) -> Odd:
+        met = self._met[strand, reading]
+        recorded = [*(event for event, _ in met), *unmet]
+        at = odd_ones([event.data.site for event in recorded], [place for _, place in met])
+        odd = recorded[at : at + len(unmet)]
+        places = [place for _, place in met]
+        places[at:at] = [event.data.site for event in odd]
+        met[:] = zip(recorded, places, strict=True)
+        return Odd(reading, odd, [event.data.site for event in odd])
+
+    def parted_before(self, strand: Strand, seq: int, *, all_made: bool) -> Iterator[Odd]:
+        """The reads of a strand that are new or missing before something else that parts, and that explain it.
+
+        Args:
+            strand: in which something parts.
+            seq: the event in whose place the code does something else.
+            all_made: whether the code has come to the place of that event, and not perhaps to one before it.
+        """
+        if strand.within is not None:  # those are covered by the call
+            return
+        recorded: defaultdict[Reading, list[Event]] = defaultdict(list)
+        for event in self._script.round(strand.round).reads:
+            if event.task == strand.task and event.seq < seq:
+                recorded[reading_of(event)].append(event)
+        for (of, reading), met in list(self._met.items()):
+            if of != strand:
+                continue
+            events = recorded[reading]
+            sites, places = [event.data.site for event in events], [place for _, place in met]
+            count = len(met) - len(events)
+            if count > 0:
+                at = odd_ones(places, sites)
+                self._script.give_back([event for event, _ in met[len(events) :]], strand)
+                met[:] = zip(events, [*places[:at], *places[at + count :]], strict=True)
+                yield Odd(reading, (), places[at : at + count])
+            elif count < 0 and all_made and places != sites[: len(met)]:
+                self._script.unmet(events)
+                yield self._missing(strand, reading, events[len(met) :])
+
+
+def odd_ones(longer: Sequence[str | None], shorter: Sequence[str | None]) -> int:
+    """Where in the longer of two lists of places those begin that the shorter lacks; they stand together."""
+    count = len(longer) - len(shorter)
+    before = [0, *accumulate(map(_distance, longer, shorter))]
+    after = [0, *accumulate(map(_distance, reversed(longer), reversed(shorter)))]
+    costs = [before[at] + after[len(shorter) - at] for at in range(len(shorter) + 1)]
+    return costs.index(min(costs)) if count > 0 else len(shorter)
+
+
+def _distance(one: str | None, other: str | None) -> int:
+    if one == other:
+        return 0
+    file, _, line = (one or "").rpartition(":")
+    other_file, _, other_line = (other or "").rpartition(":")
+    if file != other_file or not (line.isdigit() and other_line.isdigit()):
+        return _FAR
+    return abs(int(line) - int(other_line))
+
+
+def hint_for_read(odd: Odd, at: int, of_the_kind: str, shown_by: str | None) -> str:
+    """Say what can be done about a read that only one side has.
+
+    Args:
+        odd, at: the read, and which of them.
+        of_the_kind: the hint for reads that nothing captured.
+        shown_by: where it showed, if that was somewhere else.
+    """
+    source, what = odd.reading
+    new, site = not odd.events, odd.sites[at]
+    sentences = []
+    if not new and site is not None:
+        sentences.append(f"When it was recorded, {what or source} was read at {site}.")
+    elif what is not None:
+        sentences.append(f"{what} is read more often than it was.")
+    if shown_by is not None:
+        sentences.append(f"It showed at {shown_by}: from there on, reads got each other's values.")
+    if what is None:
+        return " ".join([*sentences, of_the_kind])
+    done = "read it" if new else "leave it out"
+    return " ".join([*sentences, f"If the code is meant to {done}, record the run again."])
