@@ -125,6 +125,10 @@ class Attachment(ABC):
     def outside(self, effect: Effect) -> None:
         """An effect is about to be made after the end of the run; raises what stops it if it may not be."""
 
+    def round_has_started(self, round: int) -> None:
+        """The code has begun a round; its first event is met, or appended. Raises what stops the code."""
+        return
+
     def comes_to(self, turns: Turns) -> None:
         """The code has come to an event loop: it entered the run there, or started the loop within the run."""
         return

@@ -15,7 +15,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import nullcontext
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from .attaching import may_be_made_late, may_be_made_outside
 from .binding import binder
@@ -196,6 +196,10 @@ def _driving(begin: Callable[..., Awaitable[tuple[Call | None, AsyncGenerator[An
 
 # -- wrapping ----------------------------------------------------------------------------------------
 
+declared_compensable: Final[dict[str, Effect]] = {}
+"""The tools of this process that say how their work is undone, by name; of two of one name the one declared last."""
+
+
 
 def wrap_effect(fn: Function, effect: Effect) -> Function:
     """Make a callable an effect. The wrapper is of the same sort: a coroutine function stays one, and so on."""
@@ -257,6 +261,8 @@ def wrap_effect(fn: Function, effect: Effect) -> Function:
 
         wrapper = function
     wrapper.__agentreplay_effect__ = effect  # type: ignore[attr-defined]  # functions take attributes
+    if effect.compensate is not None:
+        declared_compensable[effect.name] = effect
     return wrapper  # type: ignore[return-value]  # same signature as fn, by construction
 
 

@@ -203,6 +203,20 @@ class LiveCallRefused(AgentReplayError):
         self.call = call
 
 
+class CompensationFailed(AgentReplayError):
+    """The work of a compensable tool could not be undone before a run was run again.
+
+    Attributes:
+        name: of the tool.
+        call: the id of the call that was to be undone.
+    """
+
+    def __init__(self, message: str, *, name: str = "", call: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.call = call
+
+
 class RedactedValue(AgentReplayError):
     """A call that would be made live holds a token that stands for a secret, in place of the secret.
 

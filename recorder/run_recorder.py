@@ -239,6 +239,8 @@ class RunRecorder:
             UsageError: a round is under way.
         """
         self.emit("round.started", self._round_starts)
+        if self.attachment is not None:
+            self.attachment.round_has_started(self.round)
         return self.round
 
     def _round_starts(self) -> Data:

@@ -262,6 +262,10 @@ class Course(Waiting):
         """The change of the payload with which a run goes live, as it is to be appended."""
         return changed
 
+    def round_has_started(self, run: RecordedRun, round: int) -> None:
+        """The code of a run has begun a round."""
+        return
+
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """What becomes of a call when the recording is over: its data, and an answer if it is not to be made."""
         raise NotImplementedError

@@ -7,13 +7,13 @@ edits take effect, and effects are made: those that are safe, or allowed by name
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
 from ..recorder.environment import code_version, process_identity
-from ..recorder.errors import LiveCallRefused, RedactedValue, UsageError
+from ..recorder.errors import CompensationFailed, LiveCallRefused, RedactedValue, UsageError
 from ..recorder.events import (
     Data,
     Event,
@@ -25,6 +25,7 @@ from ..recorder.redaction import find_tokens
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import decode, encode
 from .catching_up import catching_up
+from .compensating import Compensation, compensate
 from .course import Course
 from .edits import Edits
 from .given import GivenAnswer
@@ -45,6 +46,7 @@ class Rerun(Course):
         edits: what is changed there.
         allow: names of tools that may be called though they are irreversible.
         reuse: give live calls that ask just what a recorded one did the recorded answer.
+        compensations: are called before the step.
         options: of the course.
 
     Attributes:
@@ -60,6 +62,7 @@ class Rerun(Course):
         edits: Edits | None = None,
         allow: Collection[str] = (),
         reuse: bool = False,
+        compensations: Sequence[Compensation] = (),
         **options: Any,
     ) -> None:
         super().__init__(store, info, **options)
@@ -70,6 +73,7 @@ class Rerun(Course):
         self._answers = self.edits.answers
         self._rest = Script(()) if not (reuse or self._answers) else Script(store.events(info, conversations=False))
         self._reuse = reuse
+        self._compensations = list(compensations)
         self._last_shared = self._shared(store, info, step)
         self._check_answers()
 
@@ -142,11 +146,28 @@ class Rerun(Course):
         run.edit_as_recorded(self.step)
         run.edit(self.edits)
 
+    def round_has_started(self, run: RecordedRun, round: int) -> None:
+        """Undo what the recorded run did from here on, before the step runs."""
+        if self.fork is None or run.parent is not None or not self._compensations:
+            return
+        pending, self._compensations = self._compensations, []
+        try:
+            compensate(self.store, self.fork, pending)
+        except CompensationFailed as error:
+            self.stop(error)
+
     # -- live calls --------------------------------------------------------------------------------------
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """An edited answer, or one to use again; else the call is made, if it may be."""
         given: Any = data
+        if self._compensations:
+            self.stop(
+                UsageError(
+                    f"what {self.info.id} did cannot be undone here: a round that begins with a model call leaves no "
+                    "time for it. Mark the rounds, with run.round()"
+                )
+            )
         edited = self._edited(run, call, given) if run.parent is None and run.log.round == self.step else None
         if edited is None and self._reuse:
             edited = self._reused(run, call, given)

@@ -151,6 +151,10 @@ class RecordedRun(Attachment):
 
     # -- edits -----------------------------------------------------------------------------------------
 
+    def round_has_started(self, round: int) -> None:
+        """Tell the course."""
+        self.course.round_has_started(self, round)
+
     def edit_as_recorded(self, round: int) -> None:
         """Edit what was edited at the beginning of a round, where the run is a re-run or goes on from one."""
         for forked in self.script.forked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from ..recorder.agent_result import AgentResult
@@ -10,6 +11,7 @@ from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunRef
 from ..recorder.writer import on_event_loop
+from .compensating import compensable_calls, compensations_for
 from .course import Course
 from .edits import Edits, edits_of
 from .folded import FoldedRerun
@@ -40,6 +42,7 @@ def rerun(
     allow: Collection[str] = (),
     reuse: bool = False,
     prefix: Prefix = "execute",
+    compensate: bool = False,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
@@ -60,6 +63,8 @@ def rerun(
         allow: names of tools that may be called though they are irreversible, or declare no safety.
         reuse: give live calls that ask just what a recorded one of the same round asked its answer.
         prefix: "execute" the rounds before against the log, or take their outcome from it: "fold".
+        compensate: undo before what the run's compensable tools did from that step on, by their `compensate=`. Another
+            re-run of it with this would undo it once more.
         store, ignore: see `replay`.
 
     Returns:
@@ -69,6 +74,7 @@ def rerun(
         Divergence: the code did something else in the rounds before; nothing was recorded.
         LiveCallRefused: it came to a tool that it may not call. The new run is recorded, as failed.
         RedactedValue: it would have sent a token in the place of a secret.
+        CompensationFailed: something could not be undone. The new run is recorded, as failed.
         UsageError: there is no such step; an edit does not fit, or was never asked for.
         Exception: what the step raises is recorded, and raised as it is.
     """
@@ -85,7 +91,7 @@ def rerun(
         input=input,
         secrets=secrets,
     )
-    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
+    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return ended(course, outcome)
@@ -108,6 +114,7 @@ async def arerun(
     allow: Collection[str] = (),
     reuse: bool = False,
     prefix: Prefix = "execute",
+    compensate: bool = False,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
@@ -123,7 +130,7 @@ async def arerun(
         input=input,
         secrets=secrets,
     )
-    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore)
+    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
@@ -139,6 +146,7 @@ def rerun_course(
     prefix: Prefix,
     store: EventStore | str | None,
     ignore: Iterable[str],
+    compensate: bool = False,
 ) -> Rerun:
     """The course of a re-run, with everything checked that can be before code is executed."""
     if prefix not in ("execute", "fold"):
@@ -149,9 +157,22 @@ def rerun_course(
         raise UsageError(f"{info.id} is re-run from a step from 1 on; step 0 is its start")
     if edits.touch_the_payload:
         edits.apply(state_at(info, step - 1, found).stored_payload, stored=True)
-    name = None if isinstance(agent, Agent) else info.agent
+    calls: list[CallOfStep] = []
+    if compensate:
+        events_of = partial(found.events, conversations=False)
+        calls += compensable_calls(events_of(info), step, events_of)
     cls = Rerun if prefix == "execute" else FoldedRerun
-    return cls(found, info, step, edits=edits, allow=allow, reuse=reuse, name=name, ignore=IgnoreRules(ignore))
+    return cls(
+        found,
+        info,
+        step,
+        edits=edits,
+        allow=allow,
+        reuse=reuse,
+        compensations=compensations_for(calls, info.id),
+        name=None if isinstance(agent, Agent) else info.agent,
+        ignore=IgnoreRules(ignore),
+    )
 
 
 def resume(
