@@ -23,6 +23,7 @@ VERBS = {
     "state": Verb("Look", "inspect", "Show the payload after a step."),
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
     "blame": Verb("Look", "blame", "Show every event that ever changed a value, newest first."),
+    "ui": Verb("Look", "ui", "Look at recorded runs in a browser.", runs_agents=True),
     "replay": Verb(
         "Run again",
         "replaying",

@@ -1,0 +1,101 @@
+"""The pages: the list of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ..recorder.errors import UsageError
+from .answers import html_answer
+from .rendering import render
+from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, agents_of, page_of
+from .site import site
+from .views import run_row
+
+blueprint = Blueprint("pages", __name__)
+
+
+def frame() -> dict[str, Any]:
+    """What every page is given."""
+    found = site()
+    return {
+        "csrf": found.guard.csrf,
+        "read_only": found.guard.read_only,
+        "features": found.features,
+        "store": found.store.name,
+        "asks_for_token": found.guard.token is not None,
+    }
+
+
+def page(template: str, **context: Any) -> Response:
+    """Render a page."""
+    return html_answer(render(template, **frame(), **context))
+
+
+def number_in(name: str, default: int, least: int, most: int) -> int:
+    """A number from the query of the request.
+
+    Raises:
+        UsageError: it is none, or out of bounds.
+    """
+    text = request.args.get(name, "")
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
+    if number is None or not least <= number <= most:
+        raise UsageError(f"{name} is a number from {least} to {most}, not {text[:40]!r}")
+    return number
+
+
+def wanted_runs() -> Wanted:
+    """Which runs the query of the request asks for.
+
+    Raises:
+        UsageError: by something that there is not.
+    """
+    status, sort = request.args.get("status", ""), request.args.get("sort") or "-run"
+    if status and status not in STATUSES:
+        raise UsageError(f"a run's status is none of {', '.join(STATUSES)}: {status[:40]!r}")
+    if sort not in SORTS:
+        raise UsageError(f"runs are sorted by {', '.join(SORTS)}, not {sort[:40]!r}")
+    return Wanted(
+        status,
+        request.args.get("agent", ""),
+        request.args.get("q", ""),
+        sort,
+        request.args.get("cursor", ""),
+        number_in("limit", PAGE, 1, LARGEST_PAGE),
+    )
+
+
+@blueprint.get("/")
+def start() -> AnyResponse:
+    """The first page is the list of runs."""
+    return redirect("/runs", 302)
+
+
+@blueprint.get("/runs")
+def runs() -> Response:
+    """The list of runs; with `?part=table` the table alone."""
+    found, wanted = site(), wanted_runs()
+    infos = found.runs()
+    chosen = page_of(infos, wanted, lambda info: found.end_of(info).error)
+    names = found.names()
+    ends = [found.end_of(info) for info in chosen.runs]
+    rows = [run_row(info, names, end.error, end.tokens) for info, end in zip(chosen.runs, ends, strict=True)]
+    given = {"status": wanted.status, "agent": wanted.agent, "q": wanted.text, "sort": request.args.get("sort", "")}
+    is_part = request.args.get("part") == "table"
+    return page(
+        "runs_table.html" if is_part else "runs.html",
+        rows=rows,
+        wanted=wanted,
+        given=given,
+        next=chosen.next,
+        total=len(infos),
+        statuses=STATUSES,
+        agents=agents_of(infos),
+        newest=infos[-1].number if infos else 0,
+    )

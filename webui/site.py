@@ -1,0 +1,153 @@
+"""What all pages of one server share: the store, what is allowed, and what was worked out before.
+
+Whatever is kept here can be had again from the store. It is bounded, and guarded by locks: pages are made in several
+threads at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from flask import current_app
+
+from ..recorder.errors import AgentReplayError
+from ..recorder.store import EventStore, RunInfo
+from ..replay.listing import Names, error_text
+from .security import Guard
+
+FRESH_SECONDS: Final = 0.5
+"""For so long the list of runs is taken for what it was: many readers ask for it no more often than one."""
+
+ENDS: Final = 20_000
+"""Runs of which it is kept in mind how they ended."""
+
+Value = TypeVar("Value")
+
+
+class Kept(Generic[Value]):
+    """Values by key, the last `size` of them that were asked for; each is worked out by one thread at a time.
+
+    Args:
+        size: how many, at most.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made if it is not there."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ended.
+
+    Attributes:
+        error: what it failed with, in a line; empty if it did not.
+        tokens: that its models read and wrote, as far as it says so.
+    """
+
+    error: str = ""
+    tokens: int | None = None
+
+
+@dataclass(slots=True)
+class Site:
+    """What all pages of one server share.
+
+    Attributes:
+        store: whose runs are shown.
+        guard: what is asked of requests.
+        app: the code that re-runs execute, as `--app` names it; None where nothing is executed.
+        features: what this server offers beside the pages that it always has: names such as "compare", by which
+            templates ask whether to show a link. Whoever registers the pages adds the name.
+    """
+
+    store: EventStore
+    guard: Guard
+    app: str | None = None
+    features: set[str] = field(default_factory=set)
+    _runs: tuple[float, list[RunInfo]] = (0.0, [])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ends: Kept[End] = field(default_factory=lambda: Kept(ENDS))
+
+    def runs(self) -> list[RunInfo]:
+        """Every run, oldest first, as it was at most half a second ago."""
+        with self._lock:
+            at, infos = self._runs
+            if time.monotonic() - at > FRESH_SECONDS or not at:
+                infos = self.store.runs()
+                self._runs = (time.monotonic(), infos)
+            return infos
+
+    def names(self) -> Names:
+        """What the runs are called."""
+        return Names(self.store, self.runs())
+
+    def end_of(self, info: RunInfo) -> End:
+        """How a run ended; empty while it has not, or if that cannot be read."""
+        if info.finished is None or info.head_seq < 0:
+            return End()
+        return self._ends.get((info.uid, info.head_seq), lambda: self._read_end(info))
+
+    def _read_end(self, info: RunInfo) -> End:
+        try:
+            for row in self.store.rows(info, after=info.head_seq - 1):
+                if row.kind == "run.finished":
+                    return _end(self.store.decode(info, row, conversations=False, blobs=False).data)
+        except AgentReplayError:
+            pass  # the run's own page says what is damaged
+        return End()
+
+
+def _end(data: Any) -> End:
+    metrics = data.metrics if isinstance(data.metrics, dict) else {}
+    error = error_text(data.error) if data.error is not None else ""
+    if not error and data.status == "failed":
+        message = (data.result or {}).get("lastMessage") if isinstance(data.result, dict) else None
+        error = str(data.value) if isinstance(data.value, str) else _told(message)
+    return End(error[:2_000], tokens_in(metrics.get("accumulatedUsage")))
+
+
+def _told(message: Any) -> str:
+    """What the last message of a failed run says, if it is a text."""
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""
+
+
+def tokens_in(usage: Any) -> int | None:
+    """The tokens that a usage tells of, read and written, in the spellings of the large providers; None for none."""
+    if not isinstance(usage, dict):
+        return None
+    counts = {name.replace("_", "").casefold(): value for name, value in usage.items() if type(value) is int}
+    if "totaltokens" in counts:
+        return counts["totaltokens"]
+    known = [counts[name] for name in _PARTS if name in counts]
+    return sum(known) if known else None
+
+
+_PARTS: Final = ("inputtokens", "outputtokens", "prompttokens", "completiontokens")
+
+
+def site() -> Site:
+    """The site whose page is being made."""
+    found: Site = current_app.extensions["agentreplay"]
+    return found
