@@ -21,6 +21,7 @@ from .reading import resolve, state_at, step_meant
 from .recorded_run import RecordedRun
 from .replayer import App, aexecute, attached, execute
 from .resume import AGAIN, NOT_DONE, Resume, in_flight, refuse_unless_gone, unsettled
+from .timeline import CallOfStep
 
 Prefix = Literal["execute", "fold"]
 
