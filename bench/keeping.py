@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from .memory import resident
 from .state_size import state
 
 ROUNDS = 10_000
-TIMED = 2_000
 COPIES = 100
 SIZE = 100_000
 PROGRAM = "import sys; from bench.keeping import kept_bytes; print(kept_bytes(sys.argv[1]))"
@@ -61,15 +59,15 @@ def _timed(events: list[Any], payload: Any) -> dict[str, float]:
     """Seconds per step of keeping the states, with and without checks, and of copying one."""
 
     def kept(check: bool) -> None:
-        if len([reached for _, reached in timeline.states(events, check=check)]) != TIMED + 1:
-            raise AssertionError(f"{TIMED} rounds and the start have as many states")
+        if len([reached for _, reached in timeline.states(events, check=check)]) != ROUNDS + 1:
+            raise AssertionError(f"{ROUNDS} rounds and the start have as many states")
 
     def copied() -> None:
         for _ in range(COPIES):
             copy.deepcopy(payload)
 
     found = medians({"checked": lambda: kept(True), "unchecked": lambda: kept(False), "copied": copied}, repeat=1)
-    return {name: seconds / (COPIES if name == "copied" else TIMED) for name, seconds in found.items()}
+    return {name: seconds / (COPIES if name == "copied" else ROUNDS) for name, seconds in found.items()}
 
 
 def rows(*, inside: bool) -> Iterator[Row]:
@@ -79,8 +77,8 @@ def rows(*, inside: bool) -> Iterator[Row]:
         path = Path(folder) / "store.db"
         record(path, inside=inside)
         with closing(ar.open_store(path)) as store:
-            events = list(takewhile(lambda event: event.round <= TIMED, store.events("run1")))
-            payload = ar.state_at("run1", TIMED, store).payload
+            events = list(store.events("run1"))
+            payload = ar.state_at("run1", ROUNDS, store).payload
         times = _timed(events, payload)
         for name, also in (("checked", ""), ("unchecked", ", hashes unchecked")):
             yield Row("G6", f"{what}{also}", duration(times[name]), times[name] / times["copied"], 0.03)
