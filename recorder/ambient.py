@@ -12,7 +12,9 @@ application's (`ambient_frames`). What libraries read passes, and is counted. `a
 
 from __future__ import annotations
 
+import random
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -66,6 +68,7 @@ class Captured:
         sources: which are.
         home: the folder of the agent's code, if it is an installed package.
         names: as given.
+        seeded: the random generators that were seeded in the run, by their ids; what they draw follows from that.
     """
 
     def __init__(self, sources: frozenset[str], code: CodeType | None, names: dict[str, Any] | None) -> None:
@@ -74,6 +77,7 @@ class Captured:
         self.sources = sources
         self.home = home_of(None if code is None else code.co_filename)
         self.names = names
+        self.seeded: weakref.WeakValueDictionary[int, random.Random] = weakref.WeakValueDictionary()
         self._passed: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
 

@@ -19,12 +19,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .ambient import Captured
 from .ambient_frames import application_modules, names_of_modules
 from .ambient_sources import GROUPS, PATCHES
 from .errors import UsageError
+
+INHERITED: Final = object()
 
 
 class Place(NamedTuple):
@@ -33,7 +35,7 @@ class Place(NamedTuple):
     Attributes:
         owner: the module or class.
         name: under which it has it.
-        before, ours: what was there, and what is there now.
+        before, ours: what was there, and what is there now; `INHERITED` if it is inherited.
     """
 
     owner: Any
@@ -86,8 +88,8 @@ class Patches:
     def _put_group(self, group: str) -> None:
         places = self._places[group] = []
         for owner, name, stand_in in PATCHES[group]:
-            before = vars(owner)[name]
-            ours = stand_in(before)
+            before = vars(owner).get(name, INHERITED)
+            ours = stand_in(getattr(owner, name) if before is INHERITED else before)
             places.append(Place(owner, name, before, ours))
             _set(owner, name, ours)
 
@@ -131,6 +133,9 @@ def _replace(names: dict[str, Any], others: Mapping[int, Any]) -> None:
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
+    if value is INHERITED:
+        delattr(owner, name)
+        return
     try:
         setattr(owner, name, value)
     except TypeError:  # a type that C defines

@@ -7,8 +7,8 @@ out again, in the same way while recording and while replaying.
 
 Where one function is made of others, the lowest is stood in for, so that it does not matter how the others are called:
 `uuid.uuid4`, `secrets` and `random.SystemRandom` all come down to `os.urandom`, and each way to ask the environment for
-a variable to one method of `os.environ`. A `random.Random()` without a seed gets one that is recorded; then what it
-draws follows.
+a variable to one method of `os.environ`. A `random.Random()` that is made without a seed gets one that is recorded, and
+what it draws follows; of a generator that was there before the run, each draw is recorded.
 
 Not seen is what holds a function itself and is neither a name in a module nor an attribute: a default of a parameter,
 or the factory of a field, such as `field(default_factory=time.time)`.
@@ -229,17 +229,39 @@ def _put_in_order(items: Any, order: list[int]) -> None:
         where[at[i]], where[at[j]] = i, j
 
 
-def _seed(original: Function) -> Function:
-    through = frozenset((random.Random.__init__.__code__.co_filename,))
+_RANDOM_FILE: Final = random.Random.choice.__code__.co_filename
+_ASKING_A_GENERATOR: Final = frozenset((_RANDOM_FILE,))
 
+
+def _seed(original: Function) -> Function:
     @_as(original, random.Random, "seed")
     def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-        asks = asked("random", through) if a is None else None
-        if asks is not None:
+        if a is None and (asks := asked("random", _ASKING_A_GENERATOR)) is not None:
             a = asks.read("random.Random", lambda: int.from_bytes(os.urandom(32)))
         original(self, a, version)
+        if a is not None and (recorder := capturing("random")) is not None and recorder.captured is not None:
+            recorder.captured.seeded[id(self)] = self
 
     return seed
+
+
+def _draw(name: str) -> Patch:
+    """A method with which generators draw, those that were there before the run."""
+
+    def stand_in(original: Function) -> Function:
+        @_as(original, random.Random, name)
+        def draw(self: random.Random, *args: Any) -> Any:
+            recorder = capturing("random")
+            if recorder is None or recorder.captured is None or recorder.captured.seeded.get(id(self)) is self:
+                return original(self, *args)
+            asks = asked("random", _ASKING_A_GENERATOR)
+            return (
+                original(self, *args) if asks is None else asks.read(f"Random.{name}", partial(original, self, *args))
+            )
+
+        return draw
+
+    return Patch(random.Random, name, stand_in)
 
 
 _SELF_MADE: Final = ("Random", "SystemRandom", "seed", "getstate", "setstate", "choice", "choices", "sample", "shuffle")
@@ -251,6 +273,8 @@ _RANDOM: Final = (
     Patch(random, "sample", _sample),
     Patch(random, "shuffle", _shuffle),
     Patch(random.Random, "seed", _seed),
+    _draw("random"),
+    _draw("getrandbits"),
 )
 
 
@@ -260,7 +284,7 @@ _UUID_FILE: Final = uuid.uuid4.__code__.co_filename
 _NAMES: Final = {
     _UUID_FILE: "uuid.",
     secrets.token_bytes.__code__.co_filename: "secrets.",
-    random.SystemRandom.getrandbits.__code__.co_filename: "random.SystemRandom.",
+    _RANDOM_FILE: "random.SystemRandom.",
 }
 _ASKING_THE_SYSTEM: Final = frozenset(_NAMES)
 
