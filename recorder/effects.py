@@ -200,7 +200,6 @@ declared_compensable: Final[dict[str, Effect]] = {}
 """The tools of this process that say how their work is undone, by name; of two of one name the one declared last."""
 
 
-
 def wrap_effect(fn: Function, effect: Effect) -> Function:
     """Make a callable an effect. The wrapper is of the same sort: a coroutine function stays one, and so on."""
     if isinstance(fn, (staticmethod, classmethod)):
