@@ -66,10 +66,7 @@ class Edits:
 
     @classmethod
     def from_log(cls, told: Sequence[Mapping[str, Any]]) -> Edits:
-        """The edits that a log tells of, as far as they change what the code is given; what it is answered is logged.
-
-        A secret is left out: where it was, its token stands.
-        """
+        """The edits that a log tells of. A secret is left out: where it was, its token stands."""
         by_kind: dict[str, list[Mapping[str, Any]]] = {}
         for one in told:
             by_kind.setdefault(one["edit"], []).append(one)
@@ -81,6 +78,9 @@ class Edits:
                 for one in by_kind.get("patch", ())
                 for operation in one["patch"]
             ],
+            tool_results={one["call"]: decode(one["value"]) for one in by_kind.get("tool result", ())},
+            model_responses={one["call"]: decode(one["value"]) for one in by_kind.get("model response", ())},
+            skip=[one["call"] for one in by_kind.get("skip", ())],
             messages=[decode(one["message"]) for one in by_kind.get("message", ())],
             params={one["name"]: decode(one["value"]) for one in by_kind.get("param", ())},
             input=(decode(inputs[0]["value"]),) if inputs else None,

@@ -8,33 +8,29 @@ edits take effect, and effects are made: those that are safe, or allowed by name
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
 from ..recorder.environment import code_version, process_identity
-from ..recorder.errors import CompensationFailed, LiveCallRefused, RedactedValue, UsageError
+from ..recorder.errors import CompensationFailed, UsageError
 from ..recorder.events import (
     Data,
     Event,
-    ModelReturnedData,
     RunForkedData,
-    ToolReturnedData,
 )
-from ..recorder.redaction import find_tokens
 from ..recorder.store import EventStore, RunInfo
-from ..recorder.values import decode, encode
+from ..recorder.values import decode
 from .catching_up import catching_up
 from .compensating import Compensation, compensate
 from .course import Course
+from .edited_answers import EditedAnswers
 from .edits import Edits
-from .given import GivenAnswer
+from .given import append_given
+from .live_calls import redacted_in, refusal_of
 from .reading import state_at
 from .recorded_run import RecordedRun
 from .script import Script, Strand
-
-SAFE: Final = ("pure", "idempotent", "compensable")
-"""Tools that a re-run may call without being asked; any other, undeclared ones included, only by name."""
 
 
 class Rerun(Course):
@@ -70,23 +66,15 @@ class Rerun(Course):
         self.edits = edits or Edits()
         self.fork: RunInfo | None = None
         self._allow = frozenset(allow)
-        self._answers = self.edits.answers
-        self._rest = Script(()) if not (reuse or self._answers) else Script(store.events(info, conversations=False))
+        self._rest = Script(()) if not (reuse or self.edits.answers) else self._script_of(info)
         self._reuse = reuse
         self._compensations = list(compensations)
         self._last_shared = self._shared(store, info, step)
-        self._check_answers()
+        self._answers = EditedAnswers(self.edits, step, self._rest, info.id)
+        self._inherited: list[EditedAnswers] | None = None
 
-    def _check_answers(self) -> None:
-        for name, (kind, _) in self._answers.items():
-            recorded = self._rest.calls.get(name)
-            if recorded is None or recorded.called.round != self.step:
-                calls = [call for call in self._rest.calls if self._rest.calls[call].called.round == self.step]
-                raise UsageError(
-                    f"step {self.step} of {self.info.id} has no call {name}; it has {', '.join(calls) or 'none'}"
-                )
-            if kind not in ("", recorded.kind):
-                raise UsageError(f"call {name} is a {recorded.kind} call ({recorded.name}), not one of a {kind}")
+    def _script_of(self, info: RunInfo) -> Script:
+        return Script(self.store.events(info, conversations=False))
 
     @staticmethod
     def _shared(store: EventStore, info: RunInfo, step: int) -> int:
@@ -168,55 +156,37 @@ class Rerun(Course):
                     "time for it. Mark the rounds, with run.round()"
                 )
             )
-        edited = self._edited(run, call, given) if run.parent is None and run.log.round == self.step else None
+        edited = self._edited(run, call, given)
         if edited is None and self._reuse:
             edited = self._reused(run, call, given)
         if edited is not None:
-            self._append_answered(run, call, given, edited[0])
-            self.coverage.recorded += 1
-            return data, GivenAnswer(given.call, edited[0])
+            return data, append_given(run, call, given, edited[0])
         self.may_be_made(run, call, given)
         return data, None
 
     def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
         """Stop a call that may do harm, or that would send what stands for a secret."""
-        self._refuse_if_unsafe(call, data)
-        arguments = encode(data.request if hasattr(data, "request") else data.arguments).stored
-        if tokens := find_tokens(arguments):
-            self.stop(
-                RedactedValue(
-                    f"{self.info.id}, step {run.log.round}: {call.effect.kind} {call.effect.name} would be called with "
-                    f"a token in place of a secret, at {', '.join(tokens[:3])}. Give the secret where it stands in the "
-                    "payload: --secret /path/in/payload=env:VARIABLE",
-                    pointers=tuple(tokens),
-                )
-            )
+        refused = refusal_of(call.effect, data.call, self._allow, f"step {self.step} and later")
+        unsent = redacted_in(data, call.effect, f"{self.info.id}, step {run.log.round}")
+        if (failure := refused or unsent) is not None:
+            self.stop(failure)
         self.coverage.live += 1
 
-    def _refuse_if_unsafe(self, call: Call, data: Any) -> None:
-        effect = call.effect
-        if effect.kind != "tool" or effect.safety in SAFE or effect.name in self._allow:
-            return
-        declared = "is irreversible" if effect.safety else "declares no safety, so it counts as irreversible"
-        self.stop(
-            LiveCallRefused(
-                f"step {self.step} and later run live, and the tool {effect.name} {declared}: allow it with "
-                f"--allow {effect.name}, give its result with --tool-result {data.call}=JSON, or declare it: "
-                '@ar.tool(safety="pure")',
-                name=effect.name,
-                call=data.call,
-            )
-        )
-
     def _edited(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any] | None:
-        """The answer that was given for a call of the step's round: the one of that id, or that asks the same."""
-        for name, (_, value) in self._answers.items():
-            recorded = self._rest.calls[name]
-            if (recorded.kind, recorded.name) == (call.effect.kind, data.name) and (
-                name == data.call or run.key_of_call(recorded.kind, data) == recorded.key
-            ):
-                del self._answers[name]
-                return (value,)
+        """The answer that was given for a call of the step's round, here or where the run was re-run before."""
+        if run.parent is not None or run.log.round != self.step:
+            return None
+        if self._inherited is None:
+            told = [
+                EditedAnswers.in_log(self.store, forked)
+                for forked in run.script.forked
+                if forked.round + 1 == self.step
+            ]
+            self._inherited = [answers for answers in told if answers is not None]
+        asked = (call.effect.kind, data.name, data.call, run.key_of_call(call.effect.kind, data))
+        for answers in (self._answers, *self._inherited):
+            if (found := answers.take(*asked)) is not None:
+                return found
         return None
 
     def _reused(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any] | None:
@@ -230,17 +200,6 @@ class Rerun(Course):
         ended: Any = found.ended.data
         return (decode(ended.response if found.kind == "model" else ended.result),)
 
-    def _append_answered(self, run: RecordedRun, call: Call, data: Any, value: Any) -> None:
-        kind = call.effect.kind
-        run.log.emit(f"{kind}.called", data, scope=call.scope)
-        marked: dict[str, Any] = {"edited": True}
-        returned: Data = (
-            ModelReturnedData(call=data.call, response=value, **marked)
-            if kind == "model"
-            else ToolReturnedData(call=data.call, result=value, **marked)
-        )
-        run.log.emit(f"{kind}.returned", returned, scope=call.scope)
-
     def unused_edits(self) -> list[str]:
         """The calls whose answers were edited and that were never asked for."""
-        return list(self._answers)
+        return self._answers.unused

@@ -16,7 +16,7 @@ from ..recorder.values import encode
 from .changes import Changes, to_json
 from .diff import diff_values
 from .edits import Edits
-from .fork import SAFE
+from .live_calls import SAFE
 from .reducer import fold
 from .timeline import CallOfStep, calls_of
 

@@ -7,8 +7,8 @@ that does no harm; whether an irreversible call was done, only a person can say 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
@@ -21,7 +21,7 @@ from .course import Course
 from .given import GivenAnswer
 from .reading import state_at
 from .recorded_run import RecordedRun
-from .script import RecordedCall
+from .script import RecordedCall, Script
 from .state import RunState
 
 AGAIN: Final = ("pure", "idempotent")
@@ -37,7 +37,7 @@ class Resume(Course):
     Args:
         store, info: the run.
         answers: interrupt id → response.
-        assume: id of a call that was in flight → what it gave, or `NOT_DONE`.
+        assume: name of a call that was in flight (`InFlight`) → what it gave, or `NOT_DONE`.
         options: of the course.
     """
 
@@ -105,8 +105,9 @@ class Resume(Course):
 
     def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
         """What was assumed of a call that was in flight; None to make it again."""
-        if recorded.call in self._assume:
-            value = self._assume[recorded.call]
+        name = recorded.call if run.parent is None else f"{run.info.id}:{recorded.call}"
+        if name in self._assume:
+            value = self._assume[name]
             if value is NOT_DONE:
                 return None
             self.go_live(run)
@@ -117,9 +118,12 @@ class Resume(Course):
                 else ToolReturnedData(call=recorded.call, result=value, **marked)
             )
             run.log.post(f"{recorded.kind}.returned", returned, round=recorded.called.round, scope=call.scope)
+            if recorded.kind == "tool" and run.recorder is not None:
+                run.recorder.count_tool(recorded.name, 0.0, True)
             return GivenAnswer(recorded.call, value)
-        if recorded.kind == "tool" and recorded.called.data.safety not in AGAIN:
-            self.stop(unsettled(self.info, [recorded]))
+        waiting = InFlight(name, recorded, ())
+        if waiting.may_do_harm:
+            self.stop(unsettled(self.info, [waiting]))
         return None
 
     def response_to(self, run: RecordedRun, interrupt: str) -> tuple[Any] | None:
@@ -127,24 +131,60 @@ class Resume(Course):
         return (self._answers[interrupt],) if interrupt in self._answers else None
 
 
-def unsettled(info: RunInfo, calls: Collection[RecordedCall]) -> LiveCallRefused:
+class InFlight(NamedTuple):
+    """A call that had not ended when a log did.
+
+    Attributes:
+        name: what it is settled by: its id, or that of its run and its own, as in "run2:1.1", if it is a child run's.
+        call: the call.
+        around: the names of those that it was made inside of, and that had not ended either.
+    """
+
+    name: str
+    call: RecordedCall
+    around: tuple[str, ...]
+
+    @property
+    def may_do_harm(self) -> bool:
+        """Whether only a person can say what became of it."""
+        return self.call.kind == "tool" and self.call.called.data.safety not in AGAIN
+
+
+def unsettled(info: RunInfo, waiting: Sequence[InFlight]) -> LiveCallRefused:
     """Some calls were in flight, and nobody but a person knows whether they were done."""
-    named = ", ".join(f"{call.call} ({call.name})" for call in calls)
-    first = next(iter(calls))
+    named = ", ".join(f"{one.name} ({one.call.name})" for one in waiting)
+    first = waiting[0]
     return LiveCallRefused(
         f"{info.id} ended while {named} was in flight, and doing it twice may do harm. Look whether it was done, then "
-        f"say so: --assume {first.call}=JSON for what it gave, or --assume {first.call}=not-done to do it now.",
-        name=first.name,
-        call=first.call,
+        f"say so: --assume {first.name}=JSON for what it gave, or --assume {first.name}=not-done to do it now.",
+        name=first.call.name,
+        call=first.name,
     )
 
 
-def in_flight(store: EventStore, info: RunInfo) -> list[RecordedCall]:
-    """The calls of a run that had not ended when its log did, those in other calls left aside."""
-    from .script import Script
+def in_flight(store: EventStore, info: RunInfo, prefix: str = "", around: tuple[str, ...] = ()) -> dict[str, InFlight]:
+    """The calls of a run, and of the runs that it has started, that had not ended when their logs did; by name.
 
+    Args:
+        store, info: the run.
+        prefix: of the names.
+        around: names of the calls that the run was started inside of.
+    """
     script = Script(store.events(info, conversations=False))
-    return [call for call in script.calls.values() if call.ended is None and call.called.within is None]
+    found: dict[str, InFlight] = {}
+    outer: dict[str | None, tuple[str, ...]] = {None: around}
+    for call in script.calls.values():
+        within = outer.get(call.called.within, around)
+        name = prefix + call.call
+        outer[call.call] = within if call.ended is not None else (*within, name)
+        if call.ended is None:
+            found[name] = InFlight(name, call, within)
+    for children in script.children.values():
+        for started in children:
+            if started.data.run not in script.subruns:
+                child = store.run(started.data.run)
+                found |= in_flight(store, child, f"{child.id}:", outer.get(started.within, around))
+    return found
 
 
 def refuse_unless_gone(info: RunInfo, take_over: bool) -> None:
