@@ -20,7 +20,7 @@ from .ignoring import IgnoreRules
 from .reading import resolve, state_at, step_meant
 from .recorded_run import RecordedRun
 from .replayer import App, aexecute, attached, execute
-from .resume import AGAIN, NOT_DONE, Resume, in_flight, refuse_unless_gone, unsettled
+from .resume import NOT_DONE, Resume, in_flight, refuse_unless_gone, unsettled
 from .timeline import CallOfStep
 
 Prefix = Literal["execute", "fold"]
@@ -191,7 +191,8 @@ def resume(
     Args:
         run, agent, store, ignore: see `replay`.
         answers: id of a question that was asked (`interrupt`) → its answer.
-        assume: id of a call that was in flight → what it gave, or `NOT_DONE` to make it now.
+        assume: id of a call that was in flight, or "run2:1.1" for one of a child run → what it gave, or `NOT_DONE` to
+            make it now.
         take_over: the run's process is gone, though that cannot be proved from here.
 
     Returns:
@@ -240,19 +241,19 @@ def resume_course(
     found, info = resolve(run, store)
     refuse_unless_gone(info, take_over)
     waiting = in_flight(found, info)
-    names = [call.call for call in waiting]
     for call in assume or {}:
-        if call not in names:
-            raise UsageError(f"{info.id} has no call {call} in flight; in flight: {', '.join(names) or 'none'}")
+        if call not in waiting:
+            raise UsageError(f"{info.id} has no call {call} in flight; in flight: {', '.join(waiting) or 'none'}")
     open_questions = state_at(info, -1, found).open_interrupts
     for question in answers or {}:
         if question not in open_questions:
             asked = ", ".join(open_questions) or "none"
             raise UsageError(f"{info.id} has no open question {question}; open: {asked}")
+    given = {call for call, value in (assume or {}).items() if value is not NOT_DONE}
     refused = [
-        call
-        for call in waiting
-        if call.kind == "tool" and call.called.data.safety not in AGAIN and call.call not in (assume or {})
+        one
+        for one in waiting.values()
+        if one.may_do_harm and one.name not in (assume or {}) and given.isdisjoint(one.around)
     ]
     if refused:
         raise unsettled(info, refused)
