@@ -77,7 +77,7 @@ class JoinedRecorder(RunRecorder):
         self.tools: dict[str, dict[str, Any]] = {}
         self.given: dict[str, Any] = {}
         self.captured = None
-        self.attachment = None
+        self.attachment = self.guard = None
         self.context = None
         self.threads = {}
         self._calls = 0
