@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .recorder.decorators import wrap as wrap
     from .recorder.errors import AgentReplayError as AgentReplayError
     from .recorder.errors import ChangeRefused as ChangeRefused
+    from .recorder.errors import CompensationFailed as CompensationFailed
     from .recorder.errors import CorruptLog as CorruptLog
     from .recorder.errors import Divergence as Divergence
     from .recorder.errors import ExportFailed as ExportFailed
@@ -73,6 +74,7 @@ _HOME = {
     "Change": "replay.diff",
     "ChangeRefused": "recorder.errors",
     "ChangeResult": "recorder.payload",
+    "CompensationFailed": "recorder.errors",
     "Complete": "recorder.decisions",
     "Context": "recorder.context",
     "Continue": "recorder.decisions",
@@ -134,6 +136,7 @@ __all__ = [
     "Change",
     "ChangeRefused",
     "ChangeResult",
+    "CompensationFailed",
     "Complete",
     "Context",
     "Continue",

@@ -26,6 +26,7 @@ from ..recorder.joining import JoinedRun, join
 from ..recorder.redaction import find_tokens
 from ..recorder.scope import BackgroundThread
 from ..recorder.store import EventStore, RunInfo
+from ..recorder.values import lossy_in
 from ..recorder.writer import on_event_loop
 from .timeline import CallOfStep, calls_of
 
@@ -86,7 +87,7 @@ def compensations_for(calls: Sequence[CallOfStep], run: str) -> list[Compensatio
     Raises:
         UsageError: a tool says nowhere in this code how it is undone.
         RedactedValue: the log has a token in the place of a secret among the arguments.
-        UnknownType: an argument is of a class that is not registered.
+        UnknownType: an argument is of a class that is not registered, or was not stored exactly.
     """
     found = []
     for call in reversed(calls):
@@ -102,8 +103,8 @@ def compensations_for(calls: Sequence[CallOfStep], run: str) -> list[Compensatio
                 pointers=tuple(tokens),
             )
         arguments, unread = decode_noting(data.arguments)
-        if unread:
-            raise UnknownType(f"{where} cannot be undone: {'; '.join(unread)}", effect=call.name)
+        if why := [*unread, *[f"{path or 'it'} was not stored exactly" for path in lossy_in(data.arguments)]]:
+            raise UnknownType(f"{where} cannot be undone with the arguments that it had: {why[0]}", effect=call.name)
         found.append(Compensation(call.call, call.name, arguments, effect.compensate))
     return found
 
@@ -123,9 +124,11 @@ def compensate(store: EventStore, info: RunInfo, compensations: Sequence[Compens
 
     def work() -> None:
         try:
-            done.set_result(_compensate(store, info, compensations))
+            _compensate(store, info, compensations)
         except BaseException as error:
             done.set_exception(error)
+        else:
+            done.set_result(None)
 
     BackgroundThread(target=work, name="agentreplay-compensating").start()
     done.result()

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ..recorder.events import ErrorInfo, Event
 from ..recorder.values import encode
 from .changes import Changes, to_json
+from .compensating import compensable_calls
 from .diff import diff_values
 from .edits import Edits
 from .live_calls import SAFE
@@ -62,6 +63,7 @@ class Plan:
         edits: as the new run's log would tell them.
         changes: what they change of the payload.
         calls: the recorded calls from `step` on, in order, but for those inside of calls that would not be made.
+        compensated: the ids and names of the calls that would be undone before, in that order.
     """
 
     run: str
@@ -71,6 +73,7 @@ class Plan:
     edits: tuple[dict[str, Any], ...]
     changes: Changes
     calls: tuple[PlannedCall, ...]
+    compensated: tuple[tuple[str, str], ...] = ()
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -78,7 +81,7 @@ class Plan:
         return tuple(dict.fromkeys([call.name for call in self.calls if call.fate == "refused"]))
 
     def to_json(self) -> dict[str, Any]:
-        """`{run, step, last, answered, edits, changes, calls, refused}`."""
+        """`{run, step, last, answered, edits, changes, calls, refused, compensated}`."""
         return {
             "run": self.run,
             "step": self.step,
@@ -88,6 +91,7 @@ class Plan:
             "changes": [to_json(change) for change in self.changes],
             "calls": [{name: getattr(call, name) for name in PlannedCall.__slots__} for call in self.calls],
             "refused": list(self.refused),
+            "compensated": [{"call": call, "name": name} for call, name in self.compensated],
         }
 
 
@@ -100,6 +104,7 @@ def plan(
     allow: Collection[str] = (),
     reuse: bool = False,
     executed: bool = True,
+    compensate: bool = False,
     child: Callable[[str], Iterable[Event]] = lambda run: (),
 ) -> Plan:
     """Tell what a re-run would do.
@@ -110,6 +115,7 @@ def plan(
         edits, allow, reuse: as for `rerun`.
         run: the run's name.
         executed: whether the rounds before are executed against the log.
+        compensate: whether what the run did from `step` on is undone.
         child: gives the events of a child run, by its uid.
 
     Raises:
@@ -121,6 +127,7 @@ def plan(
     for event in before:
         if event.kind in _ANSWERED and event.within is None:
             answered[_ANSWERED[event.kind]] += 1
+    undone = list(compensable_calls(log, step, child)) if compensate else []
     state = fold(before, check=False)
     # What is secret is told by its place alone.
     edited = replace(edits, secrets={}).apply(state.stored_payload, stored=True)
@@ -132,6 +139,7 @@ def plan(
         tuple(edits.described()),
         diff_values(state.stored_payload, edited),
         tuple(_planned(after, step, edits, frozenset(allow), reuse, child)),
+        tuple([(call.call, call.name) for call in reversed(undone)]),
     )
 
 

@@ -132,6 +132,9 @@ def render_plan(page: Console, plan: Plan) -> None:
         nouns = {"calls": "call", "values": "read value", "runs": "child run"}
         answered = ", ".join([count(number, nouns[name]) for name, number in plan.answered.items() if number])
         write(page, ("  from the log  ", "dim"), f"{before}" + (f": {answered} answered" if answered else ""))
+    if plan.compensated:
+        undone = ", ".join([f"{visible(call)} {visible(name)}" for call, name in plan.compensated])
+        write(page, ("  undone        ", "dim"), undone)
     for edit in plan.edits:
         write(page, ("  edited        ", "dim"), (edit_text(edit, VALUE), "cyan"))
     if plan.changes:

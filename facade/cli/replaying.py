@@ -147,6 +147,11 @@ def replay(
     show_default=True,
     help="Execute the steps before N against the log, or take their outcome from it.",
 )
+@click.option(
+    "--compensate",
+    is_flag=True,
+    help="Undo before what the run's compensable tools did from step N on, the last call first.",
+)
 @ignore_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done; execute nothing.")
 @json_option
@@ -169,6 +174,7 @@ def rerun(
     allow: tuple[str, ...],
     reuse: bool,
     prefix: str,
+    compensate: bool,
     ignore: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
@@ -187,7 +193,8 @@ def rerun(
     Exit code 1 if the agent failed, or parted from the recording before step N.
 
     With --json: {run, parent, step, status, coverage}, and `divergences` if the code parted from the recording; then
-    `run` is null. With --dry-run: {run, step, last, answered, edits, changes, calls, refused}.
+    `run` is null. With --dry-run: {run, step, last, answered, edits, changes, calls, refused,
+    compensated}.
     """
     from .replays import Wanted, rerun_run
     from .runs import open_for_reading
@@ -211,6 +218,7 @@ def rerun(
         allow=allow,
         reuse=reuse,
         prefix=prefix,
+        compensate=compensate,
         ignore=ignore,
     )
     return rerun_run(found, found.run(run), app, wanted, edit=edit, dry_run=dry_run, as_json=as_json)

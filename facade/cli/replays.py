@@ -108,6 +108,7 @@ class Wanted:
     allow: Sequence[str] = ()
     reuse: bool = False
     prefix: str = "execute"
+    compensate: bool = False
     ignore: Sequence[str] = ()
 
     def edits(self) -> Edits:
@@ -141,12 +142,12 @@ def rerun_run(
         wanted = replace(wanted, patch=to_json_patch(changes))
     edits = wanted.edits()
 
-    def course(agent: App) -> Course:
-        prefix = cast(Literal["execute", "fold"], wanted.prefix)
-        return rerun_course(info, agent, step, edits, wanted.allow, wanted.reuse, prefix, store, wanted.ignore)
+    def course(agent: App, compensate: bool = wanted.compensate) -> Course:
+        prefix, rules = cast(Literal["execute", "fold"], wanted.prefix), wanted.ignore
+        return rerun_course(info, agent, step, edits, wanted.allow, wanted.reuse, prefix, store, rules, compensate)
 
     if dry_run:
-        course(_nothing)  # which refuses what cannot be meant
+        course(_nothing, False)  # which refuses what cannot be meant
         return _plan(store, info, step, wanted, edits, as_json)
     chosen = _chosen(app, store, info)
     page = console()
@@ -197,6 +198,7 @@ def _plan(store: EventStore, info: RunInfo, step: int, wanted: Wanted, edits: Ed
         allow=wanted.allow,
         reuse=wanted.reuse,
         executed=wanted.prefix == "execute",
+        compensate=wanted.compensate,
         child=partial(store.events, conversations=False),
     )
     if as_json:
