@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..recorder.events import ErrorInfo
 from ..recorder.store import EventStore, RunInfo
+from ..replay.listing import error_text, relation
 from ..replay.readable import count, readable, visible
 from .hints import command
 from .output import one_line, write, write_commands, write_table
 from .runs import Names, how_long, status_of, step_to_look_at, when
+
+__all__ = ["error_text", "relation", "render_next", "render_recorded", "render_runs"]
 
 ROOMY: Final = 100
 """Columns that a table of runs takes."""
@@ -67,19 +69,6 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
     write_table(page, table)
     if len(infos) < total:
         write(page, (f"The last {len(infos):,} of {total:,} runs.", "dim"))
-
-
-def error_text(error: ErrorInfo) -> str:
-    """An exception as a traceback's last line has it, without its module."""
-    name = error.type.rpartition(".")[2]
-    return f"{name}: {error.message}" if error.message else name
-
-
-def relation(info: RunInfo, names: Names) -> str:
-    """Whose child or fork a run is: "child of run3"; empty for a run of its own."""
-    if info.parent:
-        return f"child of {names.of(info.parent)}"
-    return f"fork of {names.of(info.fork_of)}" if info.fork_of else ""
 
 
 def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo], *, error_shown: bool) -> None:
