@@ -40,7 +40,10 @@ def crashed(work: Path) -> None:
 def test_an_answer_lets_the_run_go_on(question: str, waiting: None) -> None:
     """By the question's id or its name; in place, without calling again what was called."""
     text = output("resume", "run1", "--answer", f"{question}=true")
-    assert text.splitlines()[-1] == "run1  approved  completed  2 rounds   true"
+    assert text.splitlines()[-2:] == [
+        "run1  approved  completed  2 rounds   true",
+        "coverage  1 answered from the recording · 0 made live · 0 never captured · 0 recorded and not asked for",
+    ]
     assert '   ├ ~ (payload)  null → {"yes": true}\n' in text
     assert calls_made() == []
     (run,) = json_of("ls")

@@ -41,7 +41,7 @@ from .loading import (
     split,
     target_in,
 )
-from .streams import say
+from .streams import harmless, say
 
 PROJECT: Final = "pyproject.toml"
 MODULE: Final = "<module>"
@@ -74,7 +74,7 @@ class Chosen:
     def announce(self) -> None:
         """Say what will be executed, before it is, unless it was typed."""
         if self.why:
-            say(f"executing {self.reference}, {self.why}; --app names another")
+            say(harmless(f"executing {self.reference}, {self.why}; --app names another"))
 
 
 # -- choosing -------------------------------------------------------------------------------------------------------

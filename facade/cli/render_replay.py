@@ -10,6 +10,7 @@ from rich.console import Console
 from ..recorder.errors import Divergence
 from ..recorder.store import EventStore, RunInfo
 from ..replay.changes import Changes, summary_of
+from ..replay.coverage import Coverage
 from ..replay.edits import Edits
 from ..replay.planning import Plan, PlannedCall
 from ..replay.readable import count, readable, visible
@@ -81,13 +82,16 @@ def render_prefix(page: Console, info: RunInfo, step: int, divergence: Divergenc
     write(page, "  ", (folded, "bold"))
 
 
-def render_ended(page: Console, store: EventStore, infos: Sequence[RunInfo], *, error_shown: bool) -> None:
-    """Write runs, a line each, with how they ended.
+def render_ended(
+    page: Console, store: EventStore, infos: Sequence[RunInfo], coverage: Coverage, *, error_shown: bool
+) -> None:
+    """Write runs, a line each, with how they ended; then what came from the log of the last one, and what did not.
 
     Args:
         page: where to.
         store: where they are.
         infos: the runs.
+        coverage: of the last one.
         error_shown: what the last one failed with is on the screen already.
     """
     width = max(len(info.id) for info in infos)
@@ -102,6 +106,7 @@ def render_ended(page: Console, store: EventStore, infos: Sequence[RunInfo], *, 
             f"  {count(info.steps, 'round'):9}  ",
             (text, style),
         )
+    render_coverage(page, coverage.to_json(), coverage.notes)
 
 
 def render_next(page: Console, parent: RunInfo, child: RunInfo, step: int) -> None:

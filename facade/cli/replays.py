@@ -15,6 +15,7 @@ from ..recorder.log_end import last_round
 from ..recorder.store import EventStore, RunInfo
 from ..replay.changes import to_json_patch
 from ..replay.course import Course
+from ..replay.coverage import Coverage
 from ..replay.diff import diff_values
 from ..replay.edits import Edits, edits_of
 from ..replay.planning import plan, step_of_failure
@@ -168,7 +169,7 @@ def rerun_run(
         return _parted(info, step, done, error, as_json)
     if recorded is not None and not as_json:
         write(page)
-        render_ended(page, store, [info, recorded], error_shown=error is not None)
+        render_ended(page, store, [info, recorded], _coverage(done), error_shown=error is not None)
         render_next(page, info, recorded, step)
     _tell(error)
     if recorded is None:
@@ -290,7 +291,7 @@ def resume_run(
         return DIFFERENCE
     if recorded is not None and not as_json:
         write(page)
-        render_ended(page, store, [recorded], error_shown=error is not None)
+        render_ended(page, store, [recorded], _coverage(done), error_shown=error is not None)
     _tell(error)
     if recorded is None:
         return DIFFERENCE
@@ -347,9 +348,13 @@ def _tell(error: BaseException | None) -> None:
 
 
 def _row(recorded: RunInfo, done: Executed, step: int, **more: Any) -> dict[str, Any]:
-    assert done.course is not None  # it recorded something
-    coverage = done.course.counted().to_json()
+    coverage = _coverage(done).to_json()
     return {"run": recorded.id, **more, "step": step, "status": recorded.status, "coverage": coverage}
+
+
+def _coverage(done: Executed) -> Coverage:
+    assert done.course is not None  # it recorded something
+    return done.course.counted()
 
 
 def _code(recorded: RunInfo, error: BaseException | None) -> int:
