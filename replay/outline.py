@@ -30,6 +30,9 @@ class CallEntry:
         within: id of the call inside which it was made, or None.
         error: what it failed with.
         asked, answered: a tool's arguments, and what a call gave, in stored form; `MISSING` unless details are wanted.
+        seq, end_seq: of the events with which it began and ended.
+        model, usage: of a model call, the model and what its provider says that it used.
+        safety: of a tool call, as it was declared.
     """
 
     call: str
@@ -41,6 +44,11 @@ class CallEntry:
     error: ErrorInfo | None = None
     asked: Any = MISSING
     answered: Any = MISSING
+    seq: int = 0
+    end_seq: int | None = None
+    model: str | None = None
+    usage: Any = None
+    safety: str | None = None
 
 
 @dataclass(slots=True)
@@ -142,6 +150,20 @@ def outline(
             yield entry
 
 
+def entries_of(events: Iterable[Event]) -> Iterator[RoundEntry]:
+    """What rounds did in detail, from their events alone: everything but their `changes`.
+
+    An entry is brought up to date when a later event ends one of its calls.
+    """
+    calls: dict[str, CallEntry] = {}
+    children: dict[str, ChildEntry] = {}
+    for share in rounds(events):
+        entry = RoundEntry(share[0].round if share[0].kind == "round.started" else 0)
+        for event in share:
+            _enter(entry, event, calls, children, details=True)
+        yield entry
+
+
 def entry_of(step: int, events: Iterable[Event]) -> RoundEntry:
     """What a round did in detail, from its events alone: everything but its `changes`."""
     entry = RoundEntry(step)
@@ -157,13 +179,14 @@ def _enter(
 ) -> None:
     kind, data = event.kind, event.data
     if kind in ("model.called", "tool.called"):
-        call = CallEntry(data.call, kind.partition(".")[0], data.name, within=event.within)
+        call = CallEntry(data.call, kind.partition(".")[0], data.name, within=event.within, seq=event.seq)
+        call.model, call.safety = getattr(data, "model", None), getattr(data, "safety", None)
         if details and kind == "tool.called":
             call.asked = data.arguments if data.raw is None else data.raw
         calls[data.call] = call
         entry.calls.append(call)
     elif kind in ("model.returned", "tool.returned", "model.failed", "tool.failed", "call.cancelled"):
-        _end_call(calls, kind, data, details)
+        _end_call(calls, event, details)
     elif kind == "step.decided":
         entry.decision = data.decision
     elif kind == "round.finished":
@@ -179,11 +202,13 @@ def _enter(
         entry.notes.append(event)
 
 
-def _end_call(calls: dict[str, CallEntry], kind: str, data: Any, details: bool) -> None:
+def _end_call(calls: dict[str, CallEntry], event: Event, details: bool) -> None:
+    kind, data = event.kind, event.data
     call = calls.pop(data.call, None) if kind != "call.cancelled" else calls.get(data.call)
     if call is not None:
         call.status = kind.partition(".")[2]
         call.duration = getattr(data, "duration", None)
         call.error = getattr(data, "error", None)
+        call.end_seq, call.usage = event.seq, getattr(data, "usage", None)
         if details and kind.endswith(".returned"):
             call.answered = data.result if kind == "tool.returned" else data.response
