@@ -216,7 +216,7 @@ class Context:
             source = recorder.asked_by_model()
             recorder.change(request, source=source, reason=reason if isinstance(reason, str) else None)
         if document.get("scratchpad") is not None:
-            recorder.emit("scratchpad.changed", lambda: self._note(copy_value(document["scratchpad"])))
+            self.note(copy_value(document["scratchpad"]))
         for write in items_of(document.get("memoryWrites")):
             recorder.emit("memory.written", MemoryWrittenData(write=write))
         for skill in items_of(document.get("skillActivations")):
@@ -227,9 +227,14 @@ class Context:
             recorder.emit("media.promoted", MediaPromotedData(media=media))
         return step
 
-    def _note(self, change: Any) -> Data:
-        self._scratchpad = merge_scratchpad(self._scratchpad, change)
-        return ScratchpadChangedData(change=change, scratchpad=self._scratchpad)
+    def note(self, change: Any) -> None:
+        """Change the scratchpad, as a decision says that it is to be changed."""
+
+        def make() -> Data:
+            self._scratchpad = merge_scratchpad(self._scratchpad, change)
+            return ScratchpadChangedData(change=change, scratchpad=self._scratchpad)
+
+        self._recorder.emit("scratchpad.changed", make)
 
     def has_decided(self, decision: NextStep) -> bool:
         """Whether the round's decision so far is this one, so that it need not be carried out once more."""

@@ -88,6 +88,7 @@ class RecordedAnswer:
         return future
 
     def _chunks(self, ended: Event) -> list[Any]:
+        self._run.redo(ended)
         stream = getattr(ended.data, "stream", None)
         if not stream:
             return []
@@ -98,6 +99,7 @@ class RecordedAnswer:
 
     def _outcome(self, ended: Event) -> Any:
         """Return or raise what was recorded. What cannot be given as the agent got it stops the code instead."""
+        self._run.redo(ended)
         if ended.kind == "call.cancelled":
             raise asyncio.CancelledError
         try:

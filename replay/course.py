@@ -273,7 +273,7 @@ class Course(Waiting):
     def may_be_made(self, run: RecordedRun, call: Call, data: Data) -> None:
         """Stop a call that would be made, if it may not be."""
 
-    def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
+    def settled(self, run: RecordedRun, call: Call, data: Data, recorded: RecordedCall) -> Answer | None:
         """The answer to a call that was in flight when the recording ended; None to make it again."""
         raise NotImplementedError
 

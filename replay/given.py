@@ -12,29 +12,39 @@ if TYPE_CHECKING:
     from .recorded_run import RecordedRun
 
 
-def append_given(run: RecordedRun, call: Call, data: Any, value: Any, *, mark: str = "edited") -> GivenAnswer:
-    """Append a call that is not made, with the answer that it is given.
+def append_given(run: RecordedRun, call: Call, data: Any, value: Any) -> GivenAnswer:
+    """Append a call that is not made, with the answer that was given for it.
 
     Args:
         run: which has gone live.
         call: the code's.
         data: of its `*.called`.
         value: the answer.
-        mark: what its last event says of it.
     """
-    kind = call.effect.kind
-    marked: dict[str, Any] = {mark: True}
-    run.log.emit(f"{kind}.called", data, scope=call.scope)
+    run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
+    return append_end(run, call, data.call, value, "edited")
+
+
+def append_end(run: RecordedRun, call: Call, id: str, value: Any, mark: str) -> GivenAnswer:
+    """Append how a call has ended that is not made.
+
+    Args:
+        run: which has gone live.
+        call: the code's.
+        id: of the call in the log.
+        value: the answer.
+        mark: where it comes from: "edited" or "assumed".
+    """
+    kind, marked = call.effect.kind, dict[str, Any](call=id)
+    marked[mark] = True
     returned: Data = (
-        ModelReturnedData(call=data.call, response=value, **marked)
-        if kind == "model"
-        else ToolReturnedData(call=data.call, result=value, **marked)
+        ModelReturnedData(response=value, **marked) if kind == "model" else ToolReturnedData(result=value, **marked)
     )
     run.log.emit(f"{kind}.returned", returned, scope=call.scope)
     if kind == "tool" and run.recorder is not None:
-        run.recorder.count_tool(data.name, 0.0, True)
+        run.recorder.count_tool(call.effect.name, 0.0, True)
     run.course.coverage.recorded += 1
-    return GivenAnswer(data.call, value)
+    return GivenAnswer(id, value)
 
 
 class GivenAnswer:

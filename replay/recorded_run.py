@@ -13,13 +13,14 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import Context
 from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment
 from ..recorder.calls import Call, Effect
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.event_codec import digest_of
-from ..recorder.events import Data, ReportData
+from ..recorder.events import Data, Event, ReportData
 from ..recorder.hashes import content_address
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
@@ -27,7 +28,7 @@ from ..recorder.log_end import LogEnd
 from ..recorder.reentry import appending
 from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
-from ..recorder.scope import Scope
+from ..recorder.scope import Scope, TaskPath, entered
 from ..recorder.store import RunInfo
 from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
@@ -35,6 +36,7 @@ from ..recorder.values import dumps, encode
 from .answering import RecordedAnswer
 from .edits import Edits
 from .exactly import exactly
+from .redoing import redo
 from .script import RecordedCall, Script, Strand, key_of
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class RecordedRun(Attachment):
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self._made_again: set[str] = set()
+        self._to_redo: list[tuple[int, Event]] = []
         self._child_turns: dict[tuple[str, Strand], int] = {}
 
     def attach(self, recorder: RunRecorder) -> None:
@@ -142,7 +145,10 @@ class RecordedRun(Attachment):
             self.course.go_live(self, by=kind)
             return False
         strand = Strand(round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
-        known = self.script.meets(strand, kind)
+        if kind == "interrupt.raised":  # those that were answered are not raised again
+            known = self.script.has_unmet(self.script.round(round).questions)
+        else:
+            known = self.script.meets(strand, kind)
         if not known and self.course.goes_live_beyond(self):
             self.course.go_live(self, by=kind)
             return False
@@ -229,7 +235,7 @@ class RecordedRun(Attachment):
 
     def _met(self, call: Call, data: Any, recorded: RecordedCall) -> tuple[Data, Answer | None]:
         if recorded.ended is None and self.course.goes_live_beyond(self):
-            settled = self.course.settled(self, call, recorded)
+            settled = self.course.settled(self, call, data, recorded)
             if settled is not None:
                 return data, settled
             self.course.go_live(self)
@@ -238,7 +244,21 @@ class RecordedRun(Attachment):
             attempt = recorded.called.data.attempt + 1
             return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
         self._count(recorded)
+        for event in self.script.changes_inside(recorded):
+            heappush(self._to_redo, (event.seq, event))
         return data, RecordedAnswer(self, recorded, call)
+
+    def redo(self, until: Event) -> None:
+        """Do again what happened inside answered calls up to an event, which is how one of them has ended."""
+        while self._to_redo and self._to_redo[0][0] < until.seq:
+            _, event = heappop(self._to_redo)
+            recorder = self.recorder
+            assert recorder is not None  # it has made the call
+            try:
+                with entered(Scope(recorder, event.within, TaskPath(event.task))):
+                    redo(recorder, event)
+            except (UnknownType, LossyAnswer) as error:
+                self.course.stop(error)
 
     def _count(self, recorded: RecordedCall) -> None:
         """Count an answered call, and those inside it, as if they had been made."""

@@ -183,6 +183,8 @@ def resume(
     answers: Mapping[str, Any] | None = None,
     assume: Mapping[str, Any] | None = None,
     take_over: bool = False,
+    allow: Collection[str] = (),
+    secrets: Mapping[str, Any] | None = None,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
@@ -194,18 +196,22 @@ def resume(
         assume: id of a call that was in flight, or "run2:1.1" for one of a child run → what it gave, or `NOT_DONE` to
             make it now.
         take_over: the run's process is gone, though that cannot be proved from here.
+        allow: if the run is a re-run: names of tools that may be called though they are irreversible.
+        secrets: place in the starting payload → the secret that a token stands for there; it is not recorded.
 
     Returns:
         How the run ended, or what it waits for now.
 
     Raises:
         UsageError: the run has ended, or may be running; or there is no such question or call.
-        LiveCallRefused: an irreversible call was in flight, and nothing is assumed of it.
+        LiveCallRefused: an irreversible call was in flight, and nothing is assumed of it; or a re-run came to a tool
+            that it may not call. The run can be resumed again.
+        RedactedValue: it would have sent a token in the place of a secret. The run can be resumed again.
         Divergence: the code did something else than the log; nothing was appended.
     """
     if on_event_loop():
         raise UsageError("resume() cannot run inside an event loop; use `await ar.aresume(…)`")
-    course = resume_course(run, agent, answers, assume, take_over, store, ignore)
+    course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return ended(course, outcome)
@@ -218,11 +224,13 @@ async def aresume(
     answers: Mapping[str, Any] | None = None,
     assume: Mapping[str, Any] | None = None,
     take_over: bool = False,
+    allow: Collection[str] = (),
+    secrets: Mapping[str, Any] | None = None,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
     """`resume` for code in an event loop."""
-    course = resume_course(run, agent, answers, assume, take_over, store, ignore)
+    course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
@@ -236,6 +244,8 @@ def resume_course(
     take_over: bool,
     store: EventStore | str | None,
     ignore: Iterable[str],
+    allow: Collection[str] = (),
+    secrets: Mapping[str, Any] | None = None,
 ) -> Resume:
     """The course of a resumed run, with everything checked that can be before code is executed."""
     found, info = resolve(run, store)
@@ -257,8 +267,12 @@ def resume_course(
     ]
     if refused:
         raise unsettled(info, refused)
+    edits = edits_of(secrets=secrets)
+    if edits.secrets:
+        edits.apply(state_at(info, 0, found).stored_payload, stored=True)
     name = None if isinstance(agent, Agent) else info.agent
-    return Resume(found, info, answers=answers, assume=assume, name=name, ignore=IgnoreRules(ignore))
+    options: dict[str, Any] = {"name": name, "ignore": IgnoreRules(ignore)}
+    return Resume(found, info, answers=answers, assume=assume, allow=allow, secrets=edits.secrets, **options)
 
 
 def raise_what_stopped(course: Course) -> RecordedRun:

@@ -7,18 +7,21 @@ that does no harm; whether an irreversible call was done, only a person can say 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 
-from ..recorder.attaching import Answer
+from ..recorder.attaching import Answer, Attachment
 from ..recorder.calls import Call
 from ..recorder.environment import code_version, process_identity
 from ..recorder.errors import LiveCallRefused, UsageError
-from ..recorder.events import Data, Event, ModelReturnedData, RunResumedData, ToolReturnedData
+from ..recorder.events import Data, Event, RunResumedData, RunSuspendedData
 from ..recorder.store import EventStore, RunInfo
 from .catching_up import catching_up, instead_of
 from .course import Course
-from .given import GivenAnswer
+from .edited_answers import EditedAnswers
+from .edits import Edits
+from .given import append_end, append_given
+from .live_calls import redacted_in, refusal_of
 from .reading import state_at
 from .recorded_run import RecordedRun
 from .script import RecordedCall, Script
@@ -38,6 +41,8 @@ class Resume(Course):
         store, info: the run.
         answers: interrupt id → response.
         assume: name of a call that was in flight (`InFlight`) → what it gave, or `NOT_DONE`.
+        allow: names of tools that may be called though they are irreversible, if the run is a re-run.
+        secrets: JSON Pointer into the starting payload → the secret that a token stands for there.
         options: of the course.
     """
 
@@ -48,13 +53,33 @@ class Resume(Course):
         *,
         answers: Mapping[str, Any] | None = None,
         assume: Mapping[str, Any] | None = None,
+        allow: Collection[str] = (),
+        secrets: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(store, info, **options)
+        self._allow = frozenset(allow)
+        self._secrets = Edits(secrets=secrets or {})
+        self._edited: dict[int, list[EditedAnswers]] = {}
         self._answers = dict(answers or {})
         self._assume = dict(assume or {})
         self._left: dict[RecordedRun, RunState] = {}
         self.unfinished = {info.uid}
+
+    def begins(self, name: str) -> Attachment:
+        """The recording, with its secrets, which the log does not have."""
+        begun = super().begins(name)
+        begun.payload = self._secrets.apply(begun.payload)
+        return begun
+
+    def stop(self, failure: BaseException) -> NoReturn:
+        """Stop the code, and leave the run as one that can be resumed again."""
+        if self._stopped is None:
+            for run in reversed(self.runs):
+                if run.log.live and not run.log.ended:
+                    run.log.stopping = True
+                    run.log.post("run.suspended", RunSuspendedData(reason=f"stopped: {type(failure).__name__}"))
+        super().stop(failure)
 
     def events_of(self, info: RunInfo) -> Iterable[Event]:
         """All of them; of the run that is resumed, without the words of its interruption at the end."""
@@ -88,6 +113,8 @@ class Resume(Course):
         self._left[run] = state = state_at(info, -1, self.store)
         catch_up = catching_up(state, recorder, by)
         run.log.go_live(info, info.head_seq, round, [("run.resumed", resumed), *catch_up])
+        if by == "round.started":
+            run.log.after_round_starts = lambda: run.edit_as_recorded(run.log.round)
 
     def first_change(self, run: RecordedRun, changed: Data) -> Data:
         """It builds on what the log says."""
@@ -95,35 +122,53 @@ class Resume(Course):
         return instead_of(changed, self._left[run], run.recorder)
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
-        """It is made, as it would have been."""
+        """It is made, as it would have been; or, of a re-run, gives the answer that was given for it."""
+        given: Any = data
+        for answers in self._edited_answers(run):
+            edited = answers.take(call.effect.kind, given.name, given.call, run.key_of_call(call.effect.kind, given))
+            if edited is not None:
+                return data, append_given(run, call, given, edited[0])
         self.may_be_made(run, call, data)
         return data, None
 
-    def may_be_made(self, run: RecordedRun, call: Call, data: Data) -> None:
-        """It may."""
+    def _edited_answers(self, run: RecordedRun) -> list[EditedAnswers]:
+        if run.parent is not None:
+            return []
+        round = run.log.round
+        if round not in self._edited:
+            told = [e for e in run.script.forked if e.round + 1 == round]
+            found = [EditedAnswers.in_log(self.store, forked, run.script) for forked in told]
+            self._edited[round] = [answers for answers in found if answers is not None]
+        return self._edited[round]
+
+    def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
+        """Stop a call that would send what stands for a secret; of a re-run, one that may do harm, too."""
+        refused = None
+        if self.info.fork_of is not None:
+            refused = refusal_of(call.effect, data.call, self._allow, f"{self.info.id} is a re-run: its calls")
+        unsent = redacted_in(data, call.effect, f"{self.info.id}, step {run.log.round}")
+        if (failure := refused or unsent) is not None:
+            self.stop(failure)
         self.coverage.live += 1
 
-    def settled(self, run: RecordedRun, call: Call, recorded: RecordedCall) -> Answer | None:
-        """What was assumed of a call that was in flight; None to make it again."""
+    def settled(self, run: RecordedRun, call: Call, data: Any, recorded: RecordedCall) -> Answer | None:
+        """What was assumed of a call that was in flight, or given for it; None to make it again."""
         name = recorded.call if run.parent is None else f"{run.info.id}:{recorded.call}"
-        if name in self._assume:
-            value = self._assume[name]
-            if value is NOT_DONE:
-                return None
+        given, mark = None, "edited"
+        for answers in self._edited_answers(run):
+            given = given or answers.take(recorded.kind, recorded.name, recorded.call, recorded.key)
+        if given is None and name in self._assume and self._assume[name] is not NOT_DONE:
+            given, mark = (self._assume[name],), "assumed"
+        if given is not None:
             self.go_live(run)
-            marked: dict[str, Any] = {"assumed": True}
-            returned: Data = (
-                ModelReturnedData(call=recorded.call, response=value, **marked)
-                if recorded.kind == "model"
-                else ToolReturnedData(call=recorded.call, result=value, **marked)
-            )
-            run.log.post(f"{recorded.kind}.returned", returned, round=recorded.called.round, scope=call.scope)
-            if recorded.kind == "tool" and run.recorder is not None:
-                run.recorder.count_tool(recorded.name, 0.0, True)
-            return GivenAnswer(recorded.call, value)
+            return append_end(run, call, recorded.call, given[0], mark)
         waiting = InFlight(name, recorded, ())
-        if waiting.may_do_harm:
+        if waiting.may_do_harm and name not in self._assume:
             self.stop(unsettled(self.info, [waiting]))
+        unsent = redacted_in(data, call.effect, f"{self.info.id}, step {run.log.round}")
+        if unsent is not None:
+            self.stop(unsent)
+        self.coverage.live += 1
         return None
 
     def response_to(self, run: RecordedRun, interrupt: str) -> tuple[Any] | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from ..recorder.events import Event
+from .redoing import REDONE
 
 CALLED: Final = ("model.called", "tool.called")
 ENDED: Final = (
@@ -144,9 +145,11 @@ class Script:
         self.subruns: dict[str, Event] = {}
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
         self._inside: dict[str, list[RecordedCall]] = {}
+        self._changes: dict[str, list[Event]] = {}
         self._by_key: dict[tuple[int, str | None, str, str, bytes], list[RecordedCall]] = {}
         self._counts: Counter[tuple[Strand, str]] = Counter()
         self._met: Counter[tuple[Strand, str]] = Counter()
+        self._interrupted: Event | None = None
         self._met_again: set[int] = set()
         self._writers: tuple[str, ...] = ()
         for event in events:
@@ -160,6 +163,8 @@ class Script:
             return
         strand = Strand(event.round, event.within, event.task)
         self._counts[strand, event.kind] += 1
+        if event.within is not None and event.kind in REDONE:
+            self._changes.setdefault(event.within, []).append(event)
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
             handler(self, event, strand)
@@ -202,12 +207,20 @@ class Script:
     def _run_resumed(self, event: Event, strand: Strand) -> None:
         self.finished = None
         self.responses.update(event.data.answers)
+        for call in [call for call in self.calls.values() if call.ended is None]:
+            for inside in self.with_those_inside(call):  # which was taken back
+                self._changes.pop(inside.call, None)
+        interrupted, self._interrupted = self._interrupted, None
+        if interrupted is not None:  # the round goes on
+            self.round(interrupted.round).finished = None
+            self._counts[Strand(interrupted.round, interrupted.within, interrupted.task), interrupted.kind] -= 1
 
     def _round_started(self, event: Event, strand: Strand) -> None:
         self.round(event.round).started = event
 
     def _round_finished(self, event: Event, strand: Strand) -> None:
         self.round(event.round).finished = event
+        self._interrupted = event if event.data.outcome == "interrupted" else None
 
     def _called(self, event: Event, strand: Strand) -> None:
         data = event.data
@@ -276,6 +289,10 @@ class Script:
             yield found
             todo += self._inside.get(found.call, ())
 
+    def changes_inside(self, call: RecordedCall) -> list[Event]:
+        """What changed the state of the run inside of a call."""
+        return [event for one in self.with_those_inside(call) for event in self._changes.get(one.call, ())]
+
     def overtaken(self, call: RecordedCall) -> RecordedCall | None:
         """The call that comes first of those of the strand that were not asked for yet; None if it is this one."""
         waiting = self._in_order[call.strand]
@@ -319,6 +336,10 @@ class Script:
         """The first of some reads, child runs or questions that the code has not come to; it is met with this."""
         found = next((event for event in events if event.seq not in self._met_again), None)
         return None if found is None else self._meet(found)
+
+    def has_unmet(self, events: Iterable[Event]) -> bool:
+        """Whether there is one of some reads, child runs or questions that the code has not come to."""
+        return any(event.seq not in self._met_again for event in events)
 
     def unmet(self, events: Iterable[Event], before: int | None = None) -> list[Event]:
         """Those of some reads, child runs or questions that the code has not come to; up to an event, if one is given.

@@ -145,6 +145,48 @@ def test_the_agent_gets_objects_of_the_recorded_types() -> None:
     assert result.result.value == replay_agents.Order("W-1", Decimal("12.50"), ("lamp", "bulb"))
 
 
+@ar.tool(safety="pure")
+def draft(context: ar.Context) -> str:
+    """A tool that works on the run's state itself, and calls another one that does."""
+    world.touch("draft")
+    context.change(update={"drafts": [*context.payload["drafts"], "first"]})
+    context.messages.append({"role": "user", "content": "drafting"})
+    revise(context)
+    context.change(update={"drafts": [*context.payload["drafts"], Decimal("3.0")]})
+    context.messages.replace([{"role": "user", "content": "drafted"}], why="compaction")
+    return "done"
+
+
+@ar.tool(safety="pure")
+def revise(context: ar.Context) -> None:
+    context.change(merge={"revised": True})
+    context.decide(step="Actions", scratchpad={"notes": "revised"})
+
+
+def test_what_a_tool_changed_is_changed_again() -> None:
+    """The tool is not called, but what it did to the payload, the conversation and the notes is there afterwards."""
+    seen: list[Any] = []
+
+    @ar.agent("author")
+    def step(round_index: int, context: ar.Context) -> Any:
+        seen.append(draft_in(context))
+        seen.append([dict(context.payload), list(context.messages), dict(context.scratchpad)])
+        return ar.Complete(1) if round_index == 2 else ar.Continue()
+
+    def draft_in(context: ar.Context) -> str:
+        tool = ar.wrap(lambda: draft(context), kind="tool", name="drafting", safety="pure")
+        return str(tool())
+
+    store = MemoryStore()
+    step.run({"drafts": []}, store=store)
+    first, seen[:] = list(seen), []
+    assert first[-1][0]["drafts"] == ["first", Decimal("3.0")] * 2
+    with world.closed() as made:
+        result = replay("run1", step, store=store)
+    assert (made, result.verdict, result.complete) == ([], "identical", True)
+    assert seen == first
+
+
 def test_an_error_that_ends_the_run_is_raised_again_and_compared() -> None:
     """A tool's own exception that nobody catches ends the replay as it ended the run, and goes no further."""
 
