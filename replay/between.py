@@ -54,6 +54,7 @@ def between(
     parts: Collection[str] = ("payload",),
     keep: Callable[[Event], bool] = lambda event: False,
     state: RunState | None = None,
+    check: bool = True,
     run: str = "",
 ) -> Between:
     """Fold a log up to a step, and keep what happened since an earlier one.
@@ -65,6 +66,7 @@ def between(
         parts: the parts of the state whose edits are wanted; names in `EDITS`.
         keep: which of the events in between to hand out as well.
         state: a snapshot to go on from, of `start` or a step before.
+        check: verify payload hashes.
         run: the run's name, for messages.
 
     Raises:
@@ -76,7 +78,7 @@ def between(
     part_of = {kind: part for part in parts for kind in EDITS[part]}
     edits: dict[str, list[Edit]] = {part: [] for part in parts}
     kept: list[Event] = []
-    reader = _Reader(events, run, state)
+    reader = _Reader(events, run, state, check)
     reader.read_to(start)
     before = reader.state
     waiting: list[Event] = []
@@ -105,15 +107,16 @@ def stored_part(state: RunState, part: str) -> Any:
 class _Reader:
     """Folds the shares of steps, one step after the other."""
 
-    def __init__(self, events: Iterable[Event], run: str, state: RunState | None) -> None:
+    def __init__(self, events: Iterable[Event], run: str, state: RunState | None, check: bool) -> None:
         self._events = iter(events)
         self._run = run
+        self._check = check
         self._next: Event | None = next(self._events, None)
         self.state = RunState(run=run) if state is None else state
 
     def fold(self, events: Iterable[Event]) -> RunState:
         """Go on to the state after these events."""
-        self.state = fold(events, self.state, run=self._run)
+        self.state = fold(events, self.state, check=self._check, run=self._run)
         return self.state
 
     def read_to(self, step: int) -> None:

@@ -77,7 +77,14 @@ def changes_asked_for(store: EventStore, asked: Asked) -> Difference:
 
 
 def of_one_run(
-    store: EventStore, info: RunInfo, start: int, stop: int, parts: Sequence[str] = (), begin: Begin = from_nearest
+    store: EventStore,
+    info: RunInfo,
+    start: int,
+    stop: int,
+    parts: Sequence[str] = (),
+    *,
+    begin: Begin = from_nearest,
+    check: bool = True,
 ) -> Difference:
     """What lies between two steps of a run.
 
@@ -86,6 +93,7 @@ def of_one_run(
         start, stop: the steps of the old and the new state, in either order.
         parts: of the state; the payload unless given. Where they are given, paths start with the name of the part.
         begin: gives a state to go on from.
+        check: verify payload hashes.
 
     Raises:
         UsageError: there is no such step or part.
@@ -101,6 +109,7 @@ def of_one_run(
         parts=parts or ("payload",),
         keep=lambda event: step_only or event.kind == "step.decided",
         state=state,
+        check=check,
         run=info.id,
     )
     old, new = (found.before, found.after) if start <= stop else (found.after, found.before)

@@ -18,7 +18,10 @@ from flask import current_app
 from ..recorder.errors import AgentReplayError
 from ..recorder.store import EventStore, RunInfo
 from ..replay.listing import Names, error_text
+from .overview import Overviews
+from .reader import Reader
 from .security import Guard
+from .usage import tokens_in
 
 FRESH_SECONDS: Final = 0.5
 """For so long the list of runs is taken for what it was: many readers ask for it no more often than one."""
@@ -79,15 +82,23 @@ class Site:
         app: the code that re-runs execute, as `--app` names it; None where nothing is executed.
         features: what this server offers beside the pages that it always has: names such as "compare", by which
             templates ask whether to show a link. Whoever registers the pages adds the name.
+        overviews: of the runs that are looked at.
+        reader: reads runs, with what it remembers of them.
     """
 
     store: EventStore
     guard: Guard
     app: str | None = None
     features: set[str] = field(default_factory=set)
+    overviews: Overviews = field(init=False)
+    reader: Reader = field(init=False)
     _runs: tuple[float, list[RunInfo]] = (0.0, [])
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ends: Kept[End] = field(default_factory=lambda: Kept(ENDS))
+
+    def __post_init__(self) -> None:
+        self.overviews = Overviews(self.store)
+        self.reader = Reader(self.store, self.overviews)
 
     def runs(self) -> list[RunInfo]:
         """Every run, oldest first, as it was at most half a second ago."""
@@ -131,20 +142,6 @@ def _told(message: Any) -> str:
     """What the last message of a failed run says, if it is a text."""
     content = message.get("content") if isinstance(message, dict) else None
     return content if isinstance(content, str) else ""
-
-
-def tokens_in(usage: Any) -> int | None:
-    """The tokens that a usage tells of, read and written, in the spellings of the large providers; None for none."""
-    if not isinstance(usage, dict):
-        return None
-    counts = {name.replace("_", "").casefold(): value for name, value in usage.items() if type(value) is int}
-    if "totaltokens" in counts:
-        return counts["totaltokens"]
-    known = [counts[name] for name in _PARTS if name in counts]
-    return sum(known) if known else None
-
-
-_PARTS: Final = ("inputtokens", "outputtokens", "prompttokens", "completiontokens")
 
 
 def site() -> Site:
