@@ -33,7 +33,7 @@ class Place(NamedTuple):
     """Where something stands in for a function.
 
     Attributes:
-        owner: the module or class.
+        owner: the module, class or object.
         name: under which it has it.
         before, ours: what was there, and what is there now; `INHERITED` if it is inherited.
     """

@@ -6,8 +6,8 @@ the item of the list there is then; of `random.shuffle` the order; of `datetime.
 out again, in the same way while recording and while replaying.
 
 Where one function is made of others, the lowest is stood in for, so that it does not matter how the others are called:
-`uuid.uuid4`, `secrets` and `random.SystemRandom` all come down to `os.urandom`, and each way to ask the environment for
-a variable to one method of `os.environ`. A `random.Random()` that is made without a seed gets one that is recorded, and
+`uuid.uuid4`, `secrets` and `random.SystemRandom` all come down to `os.urandom`, and each way to ask the environment to
+the dict that `os.environ` keeps. A `random.Random()` that is made without a seed gets one that is recorded, and
 what it draws follows; of a generator that was there before the run, each draw is recorded.
 
 Not seen is what holds a function itself and is neither a name in a module nor an attribute: a default of a parameter,
@@ -23,7 +23,7 @@ import secrets
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -38,7 +38,7 @@ class Patch(NamedTuple):
     """One function, and what stands in for it.
 
     Attributes:
-        owner: the module or class that has it.
+        owner: the module, class or object that has it.
         name: under which it has it.
         stand_in: makes what stands in for it, from what the owner has there.
     """
@@ -317,44 +317,51 @@ _UUID: Final = tuple(
 
 # -- the environment ------------------------------------------------------------------------------------
 
-_ENVIRON: Final = type(os.environ)
 _ASKING_ENVIRON: Final = frozenset((os.getenv.__code__.co_filename, Mapping.get.__code__.co_filename))
 
 
-def _variable(original: Function) -> Function:
-    @_as(original, _ENVIRON, "__getitem__")
-    def __getitem__(environ: Any, key: Any) -> Any:
-        asks = asked("env", _ASKING_ENVIRON) if environ is os.environ and isinstance(key, str) else None
+class Variables(MutableMapping[Any, Any]):
+    """What stands in for the dict in which `os.environ` keeps the variables, encoded as the system has them."""
+
+    def __init__(self, variables: MutableMapping[Any, Any]) -> None:
+        self._variables = variables
+
+    def __getitem__(self, key: Any) -> Any:
+        asks = asked("env", _ASKING_ENVIRON)
         if asks is None:
-            return original(environ, key)
+            return self._variables[key]
+        environ: Any = os.environ
+        name = environ.decodekey(key)
 
         def read() -> dict[str, str | None]:
-            try:
-                return {key: original(environ, key)}
-            except KeyError:
-                return {key: None}
+            return {name: environ.decodevalue(self._variables[key]) if key in self._variables else None}
 
         # Under its name, since by that it is seen whether it is a secret.
-        value = asks.read(key, read)[key]
+        value = asks.read(name, read)[name]
         if value is None:
             raise KeyError(key)
-        return value
+        return environ.encodevalue(value)
 
-    return __getitem__
-
-
-def _names(original: Function) -> Function:
-    @_as(original, _ENVIRON, "__iter__")
-    def __iter__(environ: Any) -> Iterator[Any]:
-        asks = asked("env", _ASKING_ENVIRON) if environ is os.environ else None
+    def __iter__(self) -> Iterator[Any]:
+        asks = asked("env", _ASKING_ENVIRON)
         if asks is None:
-            return iter(original(environ))
-        return iter(asks.read("os.environ", lambda: list(original(environ))))
+            return iter(self._variables)
+        environ: Any = os.environ
+        names = asks.read("os.environ", lambda: [environ.decodekey(key) for key in self._variables])
+        return iter([environ.encodekey(name) for name in names])
 
-    return __iter__
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._variables[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._variables[key]
 
 
-_ENV: Final = (Patch(_ENVIRON, "__getitem__", _variable), Patch(_ENVIRON, "__iter__", _names))
+# In place of a method of its class: where the interpreter has learnt which method `[]` calls, it may not look again.
+_ENV: Final = (Patch(os.environ, "_data", Variables),)
 
 
 PATCHES: Final[Mapping[str, tuple[Patch, ...]]] = {

@@ -299,9 +299,8 @@ class Comparison:
     def unmatched_read(self, source: str, what: str | None, site: str | None, strand: Strand) -> None:
         """A value is read of which the script has no more."""
         self._ends_at(strand)
-        likely = self._reads.extra((source, what), site, strand)
-        odd = Odd((source, what), (), (likely,))
-        self._tell(self._odd_read(odd, 0, strand, shown_by=None if likely == site else site))
+        odd = self._reads.extra((source, what), site, strand)
+        self._tell(self._odd_read(odd, 0, strand, shown_by=None if odd.sites[0] == site else site))
         self._course.cannot_answer(self._run, source)
 
     def _odd_read(self, odd: Odd, at: int, strand: Strand, shown_by: str | None = None) -> Difference:

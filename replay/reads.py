@@ -3,7 +3,8 @@
 A read asks for nothing but the next value, so one more or one less shows late: the reads after it get each other's
 values, until there is none left, or one is left over. Which read it was is seen from where the reads were made. The
 lines of code need not be those of the recording, since code is edited; but the lines before an edit stay where they
-were, and those behind it move together. So it is the read without which the places of the others fit best.
+were, and those behind it move together. So it is the read without which the places of the others fit best. Of reads in
+neighbouring lines that may be each of them; then all are named.
 
 Often something else parts first, such as a call that was handed another's value. Then it is counted: if as many reads
 were made before that call as were recorded before it, the reads have nothing to do with it.
@@ -30,11 +31,30 @@ class Odd(NamedTuple):
         reading: what is read.
         events: of the recording, if the code does not make them; else empty.
         sites: where they are made: in the code, or else in the recording.
+        perhaps: other places that it may be instead.
     """
 
     reading: Reading
     events: Sequence[Event]
     sites: Sequence[str | None]
+    perhaps: Sequence[str]
+
+    @classmethod
+    def of(cls, reading: Reading, longer: Sequence[Event] | Sequence[str | None], shorter: Sequence[str | None]) -> Odd:
+        """Those of the reads of the side with more of them, which the other does not have.
+
+        Args:
+            reading: what is read.
+            longer: the events, or the places in the code.
+            shorter: the places of the other side.
+        """
+        events = [one for one in longer if isinstance(one, Event)]
+        sites = [one.data.site if isinstance(one, Event) else one for one in longer]
+        count = len(longer) - len(shorter)
+        first, *others = odd_ones(sites, shorter)
+        found = sites[first : first + count]
+        perhaps = {site: None for at in others for site in sites[at : at + count] if site is not None}
+        return cls(reading, events[first : first + count], found, [site for site in perhaps if site not in found])
 
 
 class Reads:
@@ -52,11 +72,10 @@ class Reads:
         """Note a read that is answered by an event, and where it was made."""
         self._met[strand, reading_of(event)].append((event, site))
 
-    def extra(self, reading: Reading, site: str | None, strand: Strand) -> str | None:
-        """Say which read is new, when one is made and the recording has no more: its place."""
+    def extra(self, reading: Reading, site: str | None, strand: Strand) -> Odd:
+        """The read that is new, when one is made and the recording has no more."""
         met = self._met[strand, reading]
-        sites = [*(place for _, place in met), site]
-        return sites[odd_ones(sites, [event.data.site for event, _ in met])]
+        return Odd.of(reading, [*(place for _, place in met), site], [event.data.site for event, _ in met])
 
     def missing(self, round: int, before: int | None) -> list[Odd]:
         """The reads of a round that the code has not made, and that count as made from now on.
@@ -71,13 +90,11 @@ class Reads:
 
     def _missing(self, strand: Strand, reading: Reading, unmet: Sequence[Event]) -> Odd:
         met = self._met[strand, reading]
-        recorded = [*(event for event, _ in met), *unmet]
-        at = odd_ones([event.data.site for event in recorded], [place for _, place in met])
-        odd = recorded[at : at + len(unmet)]
-        places = [place for _, place in met]
-        places[at:at] = [event.data.site for event in odd]
-        met[:] = zip(recorded, places, strict=True)
-        return Odd(reading, odd, [event.data.site for event in odd])
+        recorded, places = [*(event for event, _ in met), *unmet], [place for _, place in met]
+        odd = Odd.of(reading, recorded, places)
+        at = recorded.index(odd.events[0])
+        met[:] = zip(recorded, [*places[:at], *odd.sites, *places[at:]], strict=True)
+        return odd
 
     def parted_before(self, strand: Strand, seq: int, *, all_made: bool) -> Iterator[Odd]:
         """The reads of a strand that are new or missing before something else that parts, and that explain it.
@@ -100,22 +117,26 @@ class Reads:
             sites, places = [event.data.site for event in events], [place for _, place in met]
             count = len(met) - len(events)
             if count > 0:
-                at = odd_ones(places, sites)
                 self._script.give_back([event for event, _ in met[len(events) :]], strand)
+                at = odd_ones(places, sites)[0]
                 met[:] = zip(events, [*places[:at], *places[at + count :]], strict=True)
-                yield Odd(reading, (), places[at : at + count])
+                yield Odd.of(reading, places, sites)
             elif count < 0 and all_made and places != sites[: len(met)]:
                 self._script.unmet(events)
                 yield self._missing(strand, reading, events[len(met) :])
 
 
-def odd_ones(longer: Sequence[str | None], shorter: Sequence[str | None]) -> int:
-    """Where in the longer of two lists of places those begin that the shorter lacks; they stand together."""
-    count = len(longer) - len(shorter)
+def odd_ones(longer: Sequence[str | None], shorter: Sequence[str | None]) -> list[int]:
+    """Where in the longer of two lists of places those may begin that the shorter lacks; they stand together.
+
+    Returns:
+        The likeliest first, of equals the last; and those that come into question if each line moved by one.
+    """
     before = [0, *accumulate(map(_distance, longer, shorter))]
     after = [0, *accumulate(map(_distance, reversed(longer), reversed(shorter)))]
-    costs = [before[at] + after[len(shorter) - at] for at in range(len(shorter) + 1)]
-    return costs.index(min(costs)) if count > 0 else len(shorter)
+    costs = [(before[at] + after[len(shorter) - at], -at) for at in range(len(shorter) + 1)]
+    least = min(costs)[0]
+    return [-at for cost, at in sorted(costs) if cost <= least + len(shorter)]
 
 
 def _distance(one: str | None, other: str | None) -> int:
@@ -143,8 +164,10 @@ def hint_for_read(odd: Odd, at: int, of_the_kind: str, shown_by: str | None) -> 
         sentences.append(f"When it was recorded, {what or source} was read at {site}.")
     elif what is not None:
         sentences.append(f"{what} is read more often than it was.")
+    if odd.perhaps:
+        sentences.append(f"It may also be that at {' or '.join(odd.perhaps[:3])}.")
     if shown_by is not None:
-        sentences.append(f"It showed at {shown_by}: from there on, reads got each other's values.")
+        sentences.append(f"It showed at {shown_by}, since the reads after it got each other's values.")
     if what is None:
         return " ".join([*sentences, of_the_kind])
     done = "read it" if new else "leave it out"
