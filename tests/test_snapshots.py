@@ -93,7 +93,7 @@ def test_a_state_comes_back_from_its_snapshot_whole(store: EventStore) -> None:
 @pytest.mark.usefixtures("_no_taker")
 def test_snapshots_go_by_weight(store: EventStore) -> None:
     """All snapshots together weigh no more than the events, and a small run has none."""
-    assert take_due(store, record(store, rounds=2, size=1)) == 0
+    assert take_due(store, record(store, rounds=1, size=1)) == 0
     run = record(store)
     events = sum(len(row.body or b"") for row in store.rows(run))
     taken = take_due(store, run)
