@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from .recorder.redaction import RedactionRules as RedactionRules
     from .recorder.redaction import SecretPattern as SecretPattern
     from .recorder.values import register_type as register_type
+    from .replay.compare import RunComparison as RunComparison
+    from .replay.compare import compare_runs as compare_runs
     from .replay.diff import Change as Change
     from .replay.diff import diff_states as diff_states
     from .replay.diff import diff_values as diff_values
@@ -94,6 +96,7 @@ _HOME = {
     "RedactionRules": "recorder.redaction",
     "ReplayResult": "replay.replayer",
     "RoundLimitReached": "recorder.errors",
+    "RunComparison": "replay.compare",
     "RunNotFound": "recorder.errors",
     "RunState": "replay.state",
     "SecretPattern": "recorder.redaction",
@@ -110,6 +113,7 @@ _HOME = {
     "arerun": "replay.rerunning",
     "aresume": "replay.rerunning",
     "blame": "replay.reading",
+    "compare_runs": "replay.compare",
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
     "export_run": "recorder.exporting",
@@ -155,6 +159,7 @@ __all__ = [
     "RedactionRules",
     "ReplayResult",
     "RoundLimitReached",
+    "RunComparison",
     "RunNotFound",
     "RunState",
     "SecretPattern",
@@ -171,6 +176,7 @@ __all__ = [
     "arerun",
     "aresume",
     "blame",
+    "compare_runs",
     "diff_states",
     "diff_values",
     "export_run",

@@ -222,7 +222,7 @@ class _Matching:
         if not pairs:
             return
         in_gap = [(i, j) for i, j in pairs if _gap(i, self.loose_old) == _gap(j, self.loose_new)]
-        stay = set(_longest_in_order(sorted(in_gap)))
+        stay = set(longest_in_order(sorted(in_gap)))
         gone_old, gone_new = {i for i, _ in stay}, {j for _, j in stay}
         self.loose_old = [at for at in self.loose_old if at not in gone_old]
         self.loose_new = [at for at in self.loose_new if at not in gone_new]
@@ -280,7 +280,7 @@ def _names(items: Sequence[Any], positions: Iterable[int], key: str) -> dict[Has
     return {name: at for name, at in names.items() if name not in repeated}
 
 
-def _longest_in_order(pairs: list[_Pair]) -> list[_Pair]:
+def longest_in_order(pairs: list[_Pair]) -> list[_Pair]:
     """Give the longest part of `pairs`, which ascend on the old side, that ascends on the new side too."""
     if all(before[1] < after[1] for before, after in pairwise(pairs)):
         return pairs

@@ -54,8 +54,14 @@ Kind: TypeAlias = Literal[
     "another payload",
     "another outcome",
     "another error",
+    "another input",
+    "another model",
+    "another result",
+    "another record",
+    "missing step",
+    "extra step",
 ]
-"""How code parted from its recording."""
+"""How code parted from its recording, or a run from another; the last six are found between two runs only."""
 
 CALL_KINDS: Final = ("another call", "missing call", "extra call")
 """Of these, what was expected and what was found are calls as a whole: `{kind, name, arguments}`."""

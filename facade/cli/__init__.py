@@ -24,6 +24,8 @@ VERBS = {
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
     "blame": Verb("Look", "blame", "Show every event that ever changed a value, newest first."),
     "ui": Verb("Look", "ui", "Look at recorded runs in a browser.", runs_agents=True),
+    "compare": Verb("Look", "comparing", "Put two runs side by side, and say where they part first."),
+    "tree": Verb("Look", "comparing", "Show the forks and child runs of a run, and what it comes from."),
     "replay": Verb(
         "Run again",
         "replaying",

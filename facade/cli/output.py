@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ..replay.readable import visible
@@ -45,8 +44,8 @@ def write_commands(page: Console, commands: Mapping[str, str]) -> None:
         write(page, f"  {typed:{width}}   ", (what, "dim"))
 
 
-def write_table(page: Console, table: Table) -> None:
-    """Write a table; without the blanks that fill its lines where it is not for a terminal."""
+def write_table(page: Console, table: RenderableType) -> None:
+    """Write a table or tree; without the blanks that fill its lines where it is not for a terminal."""
     if page.is_terminal:
         page.print(table)
         return
