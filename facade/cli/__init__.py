@@ -29,7 +29,7 @@ VERBS = {
     "replay": Verb(
         "Run again",
         "replaying",
-        "Execute code against a recorded run, and say whether it does the same.",
+        "Execute code against a recorded run, and say if it does the same.",
         runs_agents=True,
     ),
     "rerun": Verb(

@@ -58,7 +58,7 @@ def replay(
     full: bool,
     as_json: bool,
 ) -> int:
-    """Execute code against a recorded run, and say whether it does the same.
+    """Execute code against a recorded run, and say if it does the same.
 
     Every effect is answered from the log, and nothing is recorded: no model, tool or clock is asked, and a call that
     the recording does not hold is never made. The first difference stops it. The last line says what was covered.
