@@ -15,11 +15,10 @@ from __future__ import annotations
 import random
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .errors import UsageError
 
@@ -32,11 +31,6 @@ Capture: TypeAlias = Iterable[str] | str | None
 """Which reads are captured: some of `SOURCES`, "all", or None for those that the run around captures."""
 
 SOURCES: Final = ("clock", "env", "random", "uuid")
-
-Value = TypeVar("Value")
-
-covered: ContextVar[bool] = ContextVar("agentreplay_covered", default=False)
-"""Whether the code that runs makes a value that is recorded as a whole."""
 
 
 def sources_of(capture: Capture) -> frozenset[str] | None:
@@ -137,12 +131,3 @@ def reads_are_captured(recorder: RunRecorder) -> Iterator[None]:
 
     with patches.in_place(recorder.captured):
         yield
-
-
-def covering(make: Callable[[], Value]) -> Value:
-    """Make a value that is recorded as a whole: what is read for it is not recorded by itself."""
-    token = covered.set(True)
-    try:
-        return make()
-    finally:
-        covered.reset(token)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .ambient import covered
 from .ambient_frames import Whose, module_of, seen_from, site_of
+from .covered import covered
 from .scope import current
 
 if TYPE_CHECKING:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable
+from functools import partial
 from inspect import CO_ITERABLE_COROUTINE
 from types import GeneratorType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, TypeVar
+
+from .covered import covering
 
 T = TypeVar("T")
 
@@ -147,7 +150,7 @@ def message_of(error: BaseException) -> str:
 
 def _guarded(ask: Callable[[Any], str], value: Any) -> str:
     try:
-        text = str.__str__(ask(value))
+        text = str.__str__(covering(partial(ask, value)))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a hostile repr may raise anything, SystemExit too

@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from .ambient import Captured, covering
+from .ambient import Captured
 from .attaching import Attachment
+from .covered import covering
 from .environment import place_of, process_identity, python_versions
 from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
 from .events import (

@@ -218,6 +218,20 @@ def test_what_is_read_for_a_read_is_covered_by_it(store: EventStore) -> None:
     ]
 
 
+def test_what_is_read_to_look_at_a_value_is_no_read(store: EventStore) -> None:
+    """A `__repr__` that the recorder calls belongs to no run; one that the code calls does."""
+
+    class Told:
+        def __repr__(self) -> str:
+            return f"told at {time.time()}"
+
+    with ar.record("code", store=store, capture={"clock"}) as run:
+        run.change(new={"told": Told()})
+        run.tool("tell", {"what": Told()}, lambda what: None)
+        assert reads_of(store) == []
+        assert repr(Told()) == f"told at {reads_of(store)[0].value}"
+
+
 def test_what_libraries_read_passes_and_is_counted(store: EventStore) -> None:
     """A read that the standard library makes for itself is not recorded; how many there were is said at the end."""
 

@@ -24,7 +24,7 @@ from agentreplay.recorder.store import EventStore
 from agentreplay.replay.divergence import Difference
 from agentreplay.replay.reads import odd_ones
 from agentreplay.replay.replayer import areplay, replay
-from agentreplay.replay.rerunning import rerun
+from agentreplay.replay.rerunning import Prefix, rerun, resume
 from ambient_agents import changed
 from ambient_reads import CHANCE, CLOCK, ENVIRONMENT, UNIQUE, everything, shuffled
 from hypothesis import given
@@ -337,6 +337,27 @@ def test_a_rerun_is_answered_up_to_its_step_and_reads_live_from_there(store: Eve
     assert replay("run2", agent, store=store).verdict == "identical"
     assert got[6:] == got[3:6]
     assert [event.data.value for event in log_of(store, "run2") if event.kind == "value.read"][2] == got[4][1]
+
+
+@pytest.mark.parametrize("prefix", ["execute", "fold"])
+def test_a_run_that_is_resumed_and_forked_captures_throughout(store: EventStore, prefix: Prefix) -> None:
+    """Its parts are captured as the first was, whoever recorded them, and all of it replays."""
+
+    @ar.agent("asks", capture={"clock"})
+    def agent(round_index: int, context: ar.Context) -> Any:
+        context.change(new={f"at{round_index}": time.time()})
+        if round_index == 2:
+            context.change(new={"answer": context.interrupt("go"), "then": time.time()})
+        return ar.Continue() if round_index < 3 else ar.Complete(time.time())
+
+    agent.run({}, store=store)
+    resume("run1", agent, answers={"2.go.1": True}, store=store)
+    rerun("run1", agent, 3, prefix=prefix, store=store)
+    first, fork = ([e for e in log_of(store, run) if e.kind == "value.read"] for run in ("run1", "run2"))
+    assert [event.round for event in first] == [event.round for event in fork] == [1, 2, 2, 3, 3]
+    assert [event.data.value for event in first][:3] == [event.data.value for event in fork][:3]
+    assert not {event.data.value for event in first[3:]} & {event.data.value for event in fork[3:]}
+    assert [replay(run, agent, store=store).verdict for run in ("run1", "run2")] == ["identical", "identical"]
 
 
 def test_a_child_run_is_answered_from_its_own_recording(store: EventStore) -> None:
