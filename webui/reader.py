@@ -43,6 +43,10 @@ HEAVY: Final = 8_000_000
 LOOKED_AHEAD: Final = 200
 """Events behind the steps of a list in which the ends of their calls are looked for."""
 
+SHARE: Final = 4_000
+SHARE_END: Final = 500
+"""Events of one step that are read at most, and how many of these are its last."""
+
 _WITHOUT_BLOBS: Final = ("model.", "tool.", "value.", "report", "x.")
 """Kinds of events whose large values no fold needs."""
 
@@ -77,21 +81,26 @@ class Reader:
             raise UsageError(f"{info.id} has no step {step}: it has steps 0 (the start) to {last}")
         return step
 
-    def events_of(self, info: RunInfo, start: int, stop: int) -> Iterator[Event]:
-        """The events of the steps from `start` up to, but without, `stop`; large values are tags."""
-        places = places_of(self.store, info, start, stop)
-        return self._decoded(info, places.first - 1, places.stop - 1)
+    def share_of(self, info: RunInfo, step: int) -> tuple[list[Event], int]:
+        """The events of a step, and how many there are; of very many the first and the last. Large values are tags."""
+        first, stop = places_of(self.store, info, step, step + 1)
+        if stop - first <= SHARE:
+            return list(self._decoded(info, first - 1, stop - 1)), stop - first
+        head = self._decoded(info, first - 1, first - 1 + SHARE - SHARE_END)
+        return [*head, *self._decoded(info, stop - 1 - SHARE_END, stop - 1)], stop - first
 
     def entries(self, info: RunInfo, start: int, stop: int) -> list[RoundEntry]:
         """What some steps did, but for their changes; also how calls ended whose end came after."""
         places = places_of(self.store, info, start, stop)
         until = min(places.stop - 1 + LOOKED_AHEAD, info.head_seq)
-        found = [
-            entry
-            for entry in entries_of(_until_settled(self._decoded(info, places.first - 1, until), places.stop))
-            if start <= entry.step < stop
-        ]
-        return found
+        events = _until_settled(self._decoded(info, places.first - 1, until), places.stop)
+        return [entry for entry in entries_of(events) if start <= entry.step < stop]
+
+    def entry(self, info: RunInfo, step: int, share: list[Event]) -> RoundEntry:
+        """What one step did, but for its changes, by its events."""
+        if len(share) >= SHARE:
+            return next(iter(entries_of(share)))
+        return next(iter(self.entries(info, step, step + 1)), RoundEntry(step))
 
     def event(self, info: RunInfo, seq: int, *, whole: bool = False) -> Event:
         """One event; with `whole` also the large values and conversations that it refers to.

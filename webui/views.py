@@ -1,13 +1,16 @@
-"""What templates show of runs: pure functions from what was recorded to rows of words and numbers."""
+"""What templates show of runs and their steps in lists: pure functions from what was recorded to rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..recorder.store import RunInfo
-from ..replay.listing import Names, standing, when
+from ..replay.listing import Names, how_long, standing, when
+from ..replay.outline import CallEntry, ChildEntry, RoundEntry
+from ..replay.readable import count, visible
+from .usage import tokens_in
 
 MARKS: Final = {
     "running": "●",
@@ -90,6 +93,175 @@ def short_number(number: int) -> str:
     return str(number)
 
 
-def any_live(rows: Iterable[RunRow]) -> bool:
-    """Whether any of the runs goes on."""
-    return any(row.is_live for row in rows)
+# -- steps ----------------------------------------------------------------------------------------------------------
+
+DOTS: Final = 8
+"""Calls of a step that have a dot in the list; of more the number is told."""
+
+BAR: Final = 60
+"""Width of the bar that tells how long a step took, in pixels."""
+
+
+class Dot(NamedTuple):
+    """A call in a list of steps: its sign, its status, and what it was."""
+
+    sign: str
+    status: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step in the list of steps.
+
+    Attributes:
+        word: what was decided.
+        standing: failed, complete, running or empty.
+        dots: its calls; `more_calls` are those without a dot.
+        changes: of the payload.
+        bar: how long it took, of `BAR` pixels.
+        said: why, in a line.
+        label: the row, for who hears it.
+    """
+
+    step: int
+    word: str
+    standing: str
+    dots: tuple[Dot, ...]
+    more_calls: int
+    changes: int
+    duration: float | None
+    bar: int
+    tokens: int | None
+    warned: bool
+    said: str
+    label: str
+
+
+SIGN_OF_CALL: Final = {"returned": "●", "failed": "✕", "cancelled": "⊘", "open": "○"}
+
+
+def step_rows(entries: Iterable[RoundEntry], changes: Callable[[RoundEntry], int], longest: float) -> list[StepRow]:
+    """The steps as rows.
+
+    Args:
+        entries: what they did.
+        changes: gives how many changes of the payload a step made.
+        longest: seconds of the step whose bar is as wide as bars are.
+    """
+    return [step_row(entry, changes(entry), longest) for entry in entries]
+
+
+def step_row(entry: RoundEntry, changes: int, longest: float) -> StepRow:
+    """A step as a row; see `step_rows`."""
+    word = entry.word or ("Start" if entry.step == 0 else "…" if entry.outcome is None else "–")
+    standing = _standing_of_step(entry)
+    usages = [tokens_in(call.usage) for call in entry.calls if call.usage]
+    failed = sum(call.status == "failed" for call in entry.calls)
+    heard = [f"step {entry.step}", visible(word[:60]), standing, count(changes, "change")]
+    heard += [count(len(entry.calls), "call"), f"{failed} failed" if failed else ""]
+    return StepRow(
+        step=entry.step,
+        word=word,
+        standing=standing,
+        dots=tuple([_dot(call) for call in entry.calls[:DOTS]]) + tuple([_child_dot(c) for c in entry.children[:DOTS]]),
+        more_calls=max(len(entry.calls) - DOTS, 0),
+        changes=changes,
+        duration=entry.duration,
+        bar=bar_of(entry.duration, longest),
+        tokens=sum(known for known in usages if known is not None) if any(n is not None for n in usages) else None,
+        warned=bool(entry.warnings),
+        said=entry.reasoning or "",
+        label=", ".join(filter(None, heard)),
+    )
+
+
+def counted_changes(entry: RoundEntry) -> int:
+    """How many changes the appliers of a step counted: near what a comparison finds, and had without one."""
+    return sum(sum(value for value in event.data.counts.values() if type(value) is int) for event in entry.requests)
+
+
+def bar_of(duration: float | None, longest: float) -> int:
+    """The width of a bar in pixels."""
+    if not duration or longest <= 0:
+        return 0
+    return max(1, min(BAR, round(duration / longest * BAR)))
+
+
+def _standing_of_step(entry: RoundEntry) -> str:
+    if entry.outcome in ("failed", "cancelled", "interrupted", "complete"):
+        return entry.outcome
+    return "running" if entry.outcome is None and entry.step > 0 else ""
+
+
+def _dot(call: CallEntry) -> Dot:
+    took = f", {how_long(call.duration)}" if call.duration is not None else ""
+    return Dot(
+        SIGN_OF_CALL.get(call.status, "●"),
+        f"{call.status} {call.kind}",
+        f"{call.kind} {visible(call.name[:80])}: {call.status}{took}",
+    )
+
+
+def _child_dot(child: ChildEntry) -> Dot:
+    return Dot("◆", f"{child.status} child", f"child run of {visible(child.name[:80])}: {child.status}")
+
+
+# -- the run as a whole ---------------------------------------------------------------------------------------------
+
+COLUMNS: Final = 240
+"""Columns of the picture of a run, at most: each stands for one step, or for some."""
+
+HEIGHT: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A run as a picture: a bar for time in each column, a line for the size of the payload, a mark where it failed.
+
+    Attributes:
+        columns: how many; the picture is so many units wide.
+        bars: (column, height) of each.
+        line: points of the line for the size of the payload, as SVG has them; empty if it never changes.
+        failures: columns in which something failed.
+        steps: in the picture, step 0 aside.
+        least, most: sizes of the payload, in bytes.
+    """
+
+    columns: int
+    bars: tuple[tuple[int, int], ...]
+    line: str
+    failures: tuple[int, ...]
+    steps: int
+    least: int
+    most: int
+
+
+def picture_of(durations: Sequence[float], sizes: Sequence[int], failed: Sequence[int]) -> Picture | None:
+    """The picture of a run, by numbers for each step from step 0 on; None without steps."""
+    steps = min(len(durations), len(sizes), len(failed)) - 1
+    if steps < 1:
+        return None
+    columns = min(steps, COLUMNS)
+    edges = [1 + column * steps // columns for column in range(columns + 1)]
+    spans = [range(edges[column], edges[column + 1]) for column in range(columns)]
+    times = [max(durations[step] for step in span) for span in spans]
+    weights = [max(sizes[step] for step in span) for span in spans]
+    longest, least, most = max(times), min(weights), max(weights)
+    bars = tuple(
+        [
+            (column, max(1, round(time / longest * HEIGHT)))
+            for column, time in enumerate(times)
+            if longest > 0 and time > 0
+        ]
+    )
+    points = ""
+    if most > least:
+        points = " ".join(
+            [
+                f"{column + 0.5},{HEIGHT - 2 - (size - least) / (most - least) * (HEIGHT - 4):.1f}"
+                for column, size in enumerate(weights)
+            ]
+        )
+    failures = tuple([column for column, span in enumerate(spans) if any(failed[step] for step in span)])
+    return Picture(columns, bars, points, failures, steps, least, most)

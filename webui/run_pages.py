@@ -1,0 +1,432 @@
+"""The pages of a run: its steps as a list, one of them in detail, and what of that loads on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flask import Blueprint, Response, redirect, request
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response as AnyResponse
+
+from ..recorder.errors import CorruptLog, UsageError
+from ..recorder.events import Event
+from ..recorder.store import RunInfo
+from ..recorder.values import dumps
+from ..replay.between import stored_part
+from ..replay.changes import MISSING
+from ..replay.difference import Difference
+from ..replay.outline import CallEntry, RoundEntry
+from ..replay.paths import display_keys, keys_of, split
+from ..replay.readable import visible
+from ..replay.state import RunState
+from .addresses import diff_url, event_values, place, run_url, state_values, step_url
+from .answers import html_answer
+from .differences import CauseRow, cause_row, change_rows
+from .overview import Overview
+from .pages import frame, number_in, page
+from .rendering import path_url, query, render
+from .site import Site, site
+from .step_views import json_nodes, step_view
+from .trees import Node, rest_of, tree_of, value_at
+from .views import StepRow, counted_changes, picture_of, run_row, step_rows
+
+blueprint = Blueprint("run", __name__)
+
+BLOCK: Final = 64
+"""Rows of steps that are sent together."""
+
+CHANGES: Final = 120
+"""Changes of a step that are shown at once."""
+
+SMALL_LOG: Final = 3_000
+"""A run of no more events is gone through before its page is sent."""
+
+WAIT_SECONDS: Final = 0.15
+"""How long that may take, at most."""
+
+PARTS: Final = {
+    "payload": "Payload",
+    "messages": "Messages",
+    "scratchpad": "Scratchpad",
+    "memory": "Memory",
+    "skills": "Skills",
+    "plan": "Plan",
+    "media": "Media",
+    "usage": "Usage",
+}
+"""The parts of a state that can be looked at."""
+
+OTHER_PARTS: Final = {"input": "Input", "params": "Parameters", "value": "Result"}
+"""Those that change once at most, so that no changes of theirs are listed."""
+
+
+# -- what is asked for ----------------------------------------------------------------------------------------------
+
+
+def run_named(name: str) -> RunInfo:
+    """The run that an address names."""
+    return site().store.run(name)
+
+
+def existing_step(info: RunInfo, step: int) -> int:
+    """The step, if the run has it.
+
+    Raises:
+        NotFound: it has not.
+    """
+    try:
+        return site().reader.step(info, step)
+    except UsageError as error:
+        raise NotFound(str(error)) from None
+
+
+def part_wanted() -> str:
+    """The part of the state that the query asks for.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    part = request.args.get("part") or "payload"
+    if part not in PARTS and part not in OTHER_PARTS:
+        raise UsageError(f"a state has no part {part[:40]!r}; choose from {', '.join([*PARTS, *OTHER_PARTS])}")
+    return part
+
+
+def path_wanted() -> str:
+    """The JSON Pointer that the query asks for.
+
+    Raises:
+        UsageError: it is none.
+    """
+    pointer = request.args.get("path", "")
+    split(pointer)
+    return pointer
+
+
+# -- the steps as a list --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of the list of steps: those with `start` <= step < `stop`."""
+
+    start: int
+    stop: int
+    rows: list[StepRow]
+
+
+def block_of(info: RunInfo, overview: Overview, start: int, stop: int) -> Block:
+    """Some steps as rows."""
+    entries = site().reader.entries(info, start, stop)
+    known = [entry.duration for entry in entries if entry.duration is not None]
+    longest = max([*known, *([max(overview.durations)] if len(overview) else [])], default=0.0)
+    return Block(start, stop, step_rows(entries, lambda entry: _changes(overview, entry), longest))
+
+
+def _changes(overview: Overview, entry: RoundEntry) -> int:
+    facts = overview.step(entry.step)
+    return counted_changes(entry) if facts is None else facts.changes
+
+
+def most_changes(overview: Overview) -> int:
+    """How many changes the step made that changed most, the start aside."""
+    return max(overview.changes[1:], default=0) if len(overview) > 1 else 0
+
+
+@blueprint.get("/runs/<run>/rows")
+def rows(run: str) -> Response:
+    """Rows of the list of steps: `start` up to, but without, `stop`."""
+    found, info = site(), run_named(run)
+    last = found.reader.last_step(info)
+    start = number_in("start", 0, 0, last + 1)
+    stop = min(number_in("stop", start + BLOCK, start, start + 8 * BLOCK), last + 1)
+    overview = found.overviews.of(info)
+    block = block_of(info, overview, start, stop)
+    context = {"steps_url": steps_url(info), "chosen": -1, "most": most_changes(overview)}
+    return html_answer(render("parts/rows.html", start=start, stop=stop, rows=block.rows, **context))
+
+
+@blueprint.get("/runs/<run>/picture")
+def picture(run: str) -> Response:
+    """The picture of the run, as far as it was gone through."""
+    info = run_named(run)
+    overview = site().overviews.complete(info, number_in("wait", 0, 0, 5))
+    return html_answer(render("parts/scrubber.html", **_picture(info, overview)))
+
+
+def _picture(info: RunInfo, overview: Overview) -> dict[str, Any]:
+    known = picture_of(list(overview.durations), list(overview.sizes), list(overview.failed))
+    complete = overview.covers(info)
+    return {"picture": known if complete else None, "complete": complete}
+
+
+# -- the page -------------------------------------------------------------------------------------------------------
+
+
+def steps_url(info: RunInfo) -> str:
+    """The address of a run's steps."""
+    return path_url("runs", info.id, "steps")
+
+
+@blueprint.get("/runs/<run>")
+def run(run: str) -> AnyResponse:
+    """A run, at the step that `?step=` says, or the last: what failed, failed there."""
+    info = run_named(run)
+    if request.args.get("step"):
+        last = site().reader.last_step(info)
+        return redirect(step_url(info.id, number_in("step", last, 0, max(last, 0))), 302)
+    return _run_page(info, site().reader.last_step(info))
+
+
+@blueprint.get("/runs/<run>/steps/<int:step>")
+def step(run: str, step: int) -> AnyResponse:
+    """A step of a run."""
+    info = run_named(run)
+    return _run_page(info, existing_step(info, step))
+
+
+@blueprint.get("/runs/<run>/steps/<int:step>/detail")
+def detail(run: str, step: int) -> Response:
+    """What the page shows of a step, without the page around it."""
+    info = run_named(run)
+    context = step_context(info, existing_step(info, step), part_wanted())
+    return html_answer(render("parts/step.html", **frame(), **context))
+
+
+@blueprint.get("/runs/<run>/head")
+def head(run: str) -> Response:
+    """How the run stands: the head of its page."""
+    info = run_named(run)
+    return html_answer(render("parts/head.html", **head_context(info, site().reader.last_step(info))))
+
+
+def _run_page(info: RunInfo, chosen: int) -> Response:
+    found = site()
+    last = found.reader.last_step(info)
+    quick = info.head_seq <= SMALL_LOG
+    overview = found.overviews.complete(info, WAIT_SECONDS) if quick else found.overviews.of(info)
+    first = max(chosen - BLOCK // 3, 0) // BLOCK
+    final = min(chosen + BLOCK // 2, last) // BLOCK
+    problem, blocks = "", [Block(0, 0, [])]
+    try:
+        blocks = [
+            block_of(info, overview, number * BLOCK, min((number + 1) * BLOCK, last + 1))
+            for number in range(first, final + 1)
+        ]
+    except CorruptLog as error:
+        problem = str(error)
+    context = step_context(info, chosen, part_wanted())
+    if problem:
+        context["problem"] = problem
+    return page(
+        "run.html",
+        **{**context, **head_context(info, last), **_picture(info, overview)},
+        chosen=chosen,
+        blocks=blocks,
+        block_size=BLOCK,
+        most=most_changes(overview),
+        head_seq=info.head_seq,
+    )
+
+
+def head_context(info: RunInfo, last: int) -> dict[str, Any]:
+    """How a run stands."""
+    found = site()
+    end = found.end_of(info)
+    row = run_row(info, found.names(), end.error, end.tokens)
+    status = row.status
+    if row.standing in ("failed", "crashed", "cancelled", "interrupted"):
+        status = f"{row.status} at step {last}"
+    return {"run": row, "last": last, "status": status}
+
+
+# -- one step -------------------------------------------------------------------------------------------------------
+
+
+def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
+    """What the template of a step is given."""
+    found = site()
+    problem, total = "", 0
+    events: list[Event] = []
+    try:
+        events, total = found.reader.share_of(info, step)
+        entry = found.reader.entry(info, step, events)
+    except CorruptLog as error:
+        problem, entry = str(error), RoundEntry(step)
+    view = step_view(entry, events, lambda seq, field: event_values(info.id, seq, field), _name_of(found))
+    view.more_events += total - len(events)
+    deferred = not problem and not found.reader.is_quick(info, max(step - 1, 0))
+    context: dict[str, Any] = {
+        "run": run_row(info, found.names()),
+        "step": view,
+        "steps_url": steps_url(info),
+        "diff_href": _diff_href(info, step),
+        "part": part,
+        "part_title": {**PARTS, **OTHER_PARTS}[part],
+        "parts": [("payload", "Payload")],
+        "problem": problem,
+        "in_flight": _in_flight(info, entry, step),
+        "deferred": deferred,
+        "counted": counted_changes(entry) or "",
+        "payload_size": None,
+    }
+    if not deferred:
+        try:
+            context |= payload_context(info, step, part, entry)
+        except CorruptLog as error:
+            context |= _nothing(info, step, part) | {"problem": str(error)}
+    return context
+
+
+@blueprint.get("/runs/<run>/steps/<int:step>/payload")
+def late(run: str, step: int) -> AnyResponse:
+    """What a step's page left out because it takes a while: the payload and its changes."""
+    info, part = run_named(run), part_wanted()
+    existing_step(info, step)
+    context = payload_context(info, step, part, site().reader.entry(info, step, []))
+    if request.headers.get("X-Part") is None:  # without our script: the step's page, now that the state is known
+        return redirect(step_url(info.id, step) + query(part="" if part == "payload" else part), 302)
+    return html_answer(render("parts/late.html", **frame(), **context))
+
+
+def payload_context(info: RunInfo, step: int, part: str, entry: RoundEntry) -> dict[str, Any]:
+    """The payload after a step, or another part of the state, and what the step changed of it."""
+    reader = site().reader
+    if step == 0 or part in OTHER_PARTS:
+        difference, state = None, reader.state(info, step)
+    else:
+        parts = () if part == "payload" else (part,)
+        difference = reader.difference(info, step - 1, step, parts)
+        state = difference.states[1]
+    value = stored_part(state, part)
+    changes = () if difference is None else difference.changes
+    marks = changes if part == "payload" else ()
+    size = _size(info, step, state) if part == "payload" else None
+    context = _nothing(info, step, part)
+    return context | {
+        "nodes": _nodes(value, info, step, part, marks),
+        "changes": _change_rows(info, step, part, difference, entry) if difference is not None else [],
+        "more_changes": max(len(changes) - CHANGES, 0),
+        "payload_size": size,
+        "parts": _parts(state),
+    }
+
+
+def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
+    """The context of a payload of which nothing is known."""
+    blame = f"{run_url(info.id)}/blame{query(step=step)}"
+    verb = f"diff {info.id} --step {step}" if step else f"state {info.id} --step 0"
+    return {
+        "nodes": [],
+        "changes": [],
+        "more_changes": 0,
+        "payload_size": None,
+        "part": part,
+        "parts": [("payload", "Payload")],
+        "values_url": f"/api/v1/runs/{info.id}/steps/{step}/state",
+        "blame_url": blame,
+        "diff_href": _diff_href(info, step),
+        "command": f"agentreplay {verb}" + ("" if part == "payload" else f" --part {part}"),
+        "step_number": step,
+    }
+
+
+def _nodes(value: Any, info: RunInfo, step: int, part: str, changes: Any) -> list[Node]:
+    if value is None and part != "payload":
+        return []
+    return tree_of(value, state_values(info.id, step, part), changes)
+
+
+def _size(info: RunInfo, step: int, state: RunState) -> int | None:
+    facts = site().overviews.of(info).step(step)
+    if facts is not None:
+        return facts.size
+    return len(dumps(state.stored_payload)) if site().reader.is_quick(info, step) else None
+
+
+def _parts(state: RunState) -> list[tuple[str, str]]:
+    """The parts of a state that hold something."""
+    found = [("payload", "Payload")]
+    for name, title in {**PARTS, **OTHER_PARTS}.items():
+        value = None if name == "payload" else stored_part(state, name)
+        if value is not None and value != [] and value != {}:
+            number = f" {len(value):,}" if type(value) is list else ""
+            found.append((name, title + number))
+    return found
+
+
+def _change_rows(info: RunInfo, step: int, part: str, difference: Difference, entry: RoundEntry) -> list[Any]:
+    calls = calls_by_id(entry.calls)
+    prefix = "" if part == "payload" else f"/{part}"
+
+    def cause(change: Any) -> CauseRow | None:
+        return cause_row(change.cause, steps_url(info), calls, step)
+
+    def at(number: int) -> Any:
+        values = state_values(info.id, number, part)
+        return lambda pointer, start: values(pointer.removeprefix(prefix), start)
+
+    return list(change_rows(difference.changes[:CHANGES], cause, at(step - 1), at(step)))
+
+
+def calls_by_id(calls: list[CallEntry]) -> dict[str, tuple[int, str]]:
+    """Of calls, by their ids: the event with which each began, and what it is called."""
+    return {call.call: (call.seq, f"{call.kind} {visible(call.name[:60])}") for call in calls}
+
+
+def _diff_href(info: RunInfo, step: int) -> str:
+    return diff_url(place(info, max(step - 1, 0)), place(info, step))
+
+
+def _name_of(found: Site) -> Any:
+    names = found.names()
+    return lambda uid: names.of(uid) or uid
+
+
+def _in_flight(info: RunInfo, entry: RoundEntry, step: int) -> list[CallEntry]:
+    """The calls of the last step of which it is not known what came of them."""
+    if info.status not in ("running", "crashed") or entry.outcome is not None:
+        return []
+    return [call for call in entry.calls if call.status == "open"]
+
+
+# -- values on demand -----------------------------------------------------------------------------------------------
+
+
+@blueprint.get("/runs/<run>/steps/<int:step>/value")
+def state_value(run: str, step: int) -> AnyResponse:
+    """What a tree of a state has folded: the value at `path`, from child or character `from` on."""
+    info, part, pointer = run_named(run), part_wanted(), path_wanted()
+    value = stored_part(site().reader.state(info, existing_step(info, step)), part)
+    return _value(info, step_url(info.id, step), value, pointer, state_values(info.id, step, part))
+
+
+@blueprint.get("/runs/<run>/events/<int:seq>/value")
+def event_value(run: str, seq: int) -> AnyResponse:
+    """What is not sent of an event: the value at `path` of its data, from child or character `from` on."""
+    info, pointer = run_named(run), path_wanted()
+    tokens = split(pointer)
+    try:
+        event = site().reader.event(info, seq, whole=bool(tokens))
+    except UsageError as error:
+        raise NotFound(str(error)) from None
+    address = event_values(info.id, seq)
+    if not tokens:
+        return _part_or_page(info, step_url(info.id, event.round), json_nodes(event, address), f"event {seq}")
+    return _value(info, step_url(info.id, event.round), event.data.model_dump(), pointer, address)
+
+
+def _value(info: RunInfo, back: str, value: Any, pointer: str, address: Any) -> AnyResponse:
+    found = value_at(value, split(pointer))
+    if found is MISSING:
+        raise NotFound(f"there is nothing at {pointer[:200]}")
+    start = number_in("from", 0, 0, 10**9)
+    keys = keys_of(pointer, value)
+    return _part_or_page(info, back, rest_of(found, address, at=keys, start=start), display_keys(keys))
+
+
+def _part_or_page(info: RunInfo, back: str, nodes: list[Node], title: str) -> AnyResponse:
+    if request.headers.get("X-Part") is not None:
+        return html_answer(render("parts/nodes.html", nodes=nodes))
+    return page("value.html", nodes=nodes, back=back, title=f"{info.id}, {title}")
