@@ -42,8 +42,8 @@ class HeldReader:
         self.connection: Any = self.fairy.dbapi_connection
 
     def close(self) -> None:
-        """Let go of the connection, whatever became of it."""
-        with suppress(Exception):
+        """Let go of the connection, whatever became of it, once nobody reads: the driver would crash otherwise."""
+        with self._lock, suppress(Exception):
             self.fairy.close()
 
     def run(self, number: int) -> Row | None:

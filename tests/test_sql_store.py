@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -258,3 +259,34 @@ def test_a_closed_store_says_so(store: SqlStore, run: RunInfo) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.append(run, 3, [tool_called(4)])
+
+
+def test_a_store_is_closed_once_nobody_reads(tmp_path: Path) -> None:
+    """A connection that is closed while another thread reads through it takes the process down."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'store.db'}")
+    run = store.create_run("agent")
+    reading, going_on = threading.Event(), threading.Event()
+    reader = store._reader
+    assert reader is not None
+
+    class Slow:
+        """The connection, in the middle of a statement until it may go on."""
+
+        def execute(self, *statement: object) -> sqlite3.Cursor:
+            reading.set()
+            assert going_on.wait(10)
+            return driver.execute(*statement)
+
+    driver, reader.connection = reader.connection, Slow()
+    found: list[RunInfo] = []
+    threads = [threading.Thread(target=lambda: found.append(store.run(run.id))), threading.Thread(target=store.close)]
+    threads[0].start()
+    assert reading.wait(10)
+    threads[1].start()
+    threads[1].join(0.2)
+    closed_early = not threads[1].is_alive()
+    going_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert (closed_early, [info.uid for info in found]) == (False, [run.uid])
+    assert store.closed
