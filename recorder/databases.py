@@ -38,6 +38,10 @@ SQLITE: Final = "sqlite:///"
 UNKNOWN: Final = (-1, -1)
 """The identity of a file at which we may not look."""
 
+CACHE_KILOBYTES: Final = 512
+"""SQLite: how much of the file each connection keeps in memory. What is appended is not read again, and the system
+keeps the file too."""
+
 OPENING: Final = 0x61726570
 """PostgreSQL: the number of the lock that openers of a store take ("arep")."""
 
@@ -129,6 +133,7 @@ class Sqlite:
                     raise
                 time.sleep(0.01)
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
         connection.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
 
     def exclude_openers(self, execute: Execute) -> None:

@@ -42,8 +42,8 @@ PREFIX_LENGTH: Final = len(PREFIX)
 MISSING: Final = "a message"
 """Stands for the content address of a message that the store has lost."""
 
-REMEMBERED: Final = 20_000
-"""How many messages' ids are kept in memory, to save looking them up."""
+REMEMBERED: Final = 8_000
+"""How many messages' ids are kept in memory, to save looking them up; more while one conversation has more."""
 
 NOTE: Final = "run:"
 """Begins the name, in the table `meta`, of what a store knows of a run beside its events."""
@@ -220,7 +220,7 @@ class SqlStore(ConnectedStore):
         if not row.conversations:
             return None
         ids = {} if ids is None else ids
-        if len(self._message_ids) > REMEMBERED:
+        if len(self._message_ids) > max(REMEMBERED, 2 * len(row.messages)):
             self._message_ids.clear()
         for address, content in row.messages.items():
             known = self._message_ids.get(address)
@@ -296,10 +296,10 @@ class SqlStore(ConnectedStore):
 
     def _learn_addresses(self, texts: Sequence[str]) -> None:
         """Look up what rows say of messages, all at once."""
-        if len(self._message_addresses) > REMEMBERED:
-            self._message_addresses.clear()
         found = [ids for text in texts for ids in (_message_ids(text) or {}).values()]
         wanted = {n for ids in found for some in ids for n in some}
+        if len(self._message_addresses) > max(REMEMBERED, 2 * len(wanted)):
+            self._message_addresses.clear()
         for chunk in _chunks(sorted(wanted - self._message_addresses.keys())):
             for row in self._read(sa.select(message.c.id, message.c.hash).where(message.c.id.in_(chunk))):
                 self._message_addresses[row.id] = _address(row.hash)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from agentreplay.recorder import sql_store
 from agentreplay.recorder.errors import CorruptLog, StoreError, UnknownVersion
 from agentreplay.recorder.events import new_event
 from agentreplay.recorder.locate import open_store
@@ -290,3 +291,22 @@ def test_a_store_is_closed_once_nobody_reads(tmp_path: Path) -> None:
         thread.join(10)
     assert (closed_early, [info.uid for info in found]) == (False, [run.uid])
     assert store.closed
+
+
+def test_of_a_long_conversation_only_what_is_new_is_looked_up(
+    store: SqlStore, run: RunInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of one with more messages than are kept in mind; and those of other conversations are forgotten."""
+    monkeypatch.setattr(sql_store, "REMEMBERED", 10)
+    written: list[str] = []
+    keep = store._keep
+    monkeypatch.setattr(store, "_keep", lambda *args: written.append(args[2]) or keep(*args))
+    long = [{"role": "user", "content": f"question {n}"} for n in range(40)]
+    for seq, count in ((4, 39), (5, 40)):
+        store.append(run, seq - 1, [model_called(seq, long[:count])])
+    assert len(written) == 40
+    for seq in range(6, 30):
+        store.append(run, seq - 1, [model_called(seq, [{"role": "user", "content": f"another {seq}"}])])
+    assert len(written) == 64
+    assert len(store._message_ids) < 20
+    assert [event.data.request["messages"] for event in store.events(run, 4, 5)] == [long]
