@@ -149,8 +149,8 @@ class Attachment(ABC):
         """
         return call_at(when, callback, *args, context=context)
 
-    async def turn(self, kind: str, scope: Scope) -> bool:
-        """Wait until it is the turn of `subrun.started` or `subrun.finished`; False to wait as while recording."""
+    async def turn(self, kind: str, child: str, scope: Scope) -> bool:
+        """Wait for the turn of `subrun.started` or `subrun.finished`, of that run; False to wait as while recording."""
         return False
 
 

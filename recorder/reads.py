@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
@@ -48,6 +49,7 @@ OWN_FOLDERS: Final = tuple(os.path.join(_HERE, name, "") for name in ("recorder"
 
 _LOOP: Final = os.path.join(_HERE, "recorder", "loop.py")
 _NOT_THE_USERS: Final = (*OWN_FOLDERS, random.__file__, "<frozen ")
+_EVENT_LOOPS: Final = os.path.join(os.path.dirname(asyncio.__file__), "")
 
 
 def call_site(*, of_child: bool = False) -> str | None:
@@ -61,6 +63,8 @@ def call_site(*, of_child: bool = False) -> str | None:
         path = frame.f_code.co_filename
         if path == _LOOP and not of_child:  # what is beyond it runs the agent, and is no part of it
             return None
+        if path.startswith(_EVENT_LOOPS):  # a task that stands by itself; its loop was started for whatever reason
+            return None
         if not path.startswith(_NOT_THE_USERS):
             return place(path, frame.f_lineno)
         frame = frame.f_back
@@ -73,7 +77,7 @@ def raise_site(error: BaseException) -> str | None:
     trace = error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        if not path.startswith(_NOT_THE_USERS):
+        if not path.startswith((*_NOT_THE_USERS, _EVENT_LOOPS)):
             found = place(path, trace.tb_lineno)
         trace = trace.tb_next
     return found

@@ -69,7 +69,7 @@ class Parent:
 
     async def astarted(self, child: RunRecorder) -> None:
         """`started`, in its turn: a thread has recorded the child's start, and came back whenever it was through."""
-        await self._in_turn("subrun.started", functools.partial(self.started, child))
+        await self._in_turn("subrun.started", child, functools.partial(self.started, child))
 
     def finished(
         self, child: RunRecorder, status: str, result: AgentResult | None, error: BaseException | None = None
@@ -97,13 +97,13 @@ class Parent:
         if type(error) is GeneratorExit:  # a coroutine that is closed may not await
             finished()
         else:
-            await self._in_turn("subrun.finished", finished)
+            await self._in_turn("subrun.finished", child, finished)
 
-    async def _in_turn(self, kind: str, append: Callable[[], None]) -> None:
+    async def _in_turn(self, kind: str, child: RunRecorder, append: Callable[[], None]) -> None:
         attachment = self.recorder.attachment
         async with AsyncExitStack() as stack:
             try:
-                if attachment is None or not await attachment.turn(kind, self.scope):
+                if attachment is None or not await attachment.turn(kind, child.info.uid, self.scope):
                     await stack.enter_async_context(in_turn(self.scope))
             finally:  # at once, if that was cancelled: the child has started, or ended, all the same
                 append()

@@ -215,14 +215,19 @@ class Comparison:
             self._tell(difference)
 
     def missing_call(self) -> bool:
-        """Tell of the first call that the code has not made, and for which all wait. False if there is none."""
-        round = self._run.log.round
-        unasked = self._script.unasked(Strand(round, None, "0"))
-        if unasked:
-            call = unasked[0]
-            call.missed = True
-            self._tell(missing_call(call, step=round, run=self._run.info.id))
-        return bool(unasked)
+        """Tell of the first call or child run that the code has not come to, and for which all wait.
+
+        Returns False if there is none.
+        """
+        round, script = self._run.log.round, self._script
+        calls = script.unasked(Strand(round, None, "0"))
+        child = script.next_unmet(script.round(round).children, until=calls[0].seq if calls else None)
+        if child is not None:
+            self._tell(missing_call(self._course.child_as_call(self._run, child), step=round, run=self._run.info.id))
+        elif calls:
+            calls[0].missed = True
+            self._tell(missing_call(calls[0], step=round, run=self._run.info.id))
+        return child is not None or bool(calls)
 
     # -- what is asked for -----------------------------------------------------------------------------------
 
@@ -328,9 +333,12 @@ class Comparison:
     def begins_child(self, name: str, begun_with: Any, strand: Strand) -> Event | None:
         """A child run begins. Returns the event of the recording that it is, or None to go on live."""
         course, run = self._course, self._run
-        waiting = self._script.children.get(strand) or ()
+        waiting = [*(self._script.children.get(strand) or ()), *self._script.children_beside(strand)]
         arguments = run.redacted(encode(begun_with).stored)
-        calls = {call.call: (call, event) for event in waiting for call in (course.child_as_call(run, event),)}
+        calls: dict[str, tuple[RecordedCall, Event]] = {}
+        for event in waiting:
+            call = course.child_as_call(run, event)
+            calls[call.call] = call, event
         for call, event in calls.values():
             if call.name == name and self._same("agent", name, call.arguments, arguments):
                 return event
@@ -338,9 +346,10 @@ class Comparison:
             return None
         if not waiting:
             self._ends_at(strand)
-        of_the_task = [call for call, _ in calls.values()]
+        of_the_task = [call for call, event in calls.values() if event.task == strand.task]
+        others = [call for call, event in calls.values() if event.task != strand.task]
         options: dict[str, Any] = {"step": strand.round, "site": call_site(of_child=True), "run": run.info.id}
-        difference = call_difference("agent", name, arguments, of_the_task, ignore=course.ignore, **options)
+        difference = call_difference("agent", name, arguments, of_the_task, others, ignore=course.ignore, **options)
         self._tell_of_reads(difference, strand)
         self._tell(difference)
         if difference.call is None:

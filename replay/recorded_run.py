@@ -127,7 +127,7 @@ class RecordedRun(Attachment):
         self.recorder: RunRecorder | None = None
         self._made_again: set[str] = set()
         self._to_redo: list[tuple[int, Event]] = []
-        self._child_turns: dict[tuple[str, Strand], int] = {}
+        self._child_turns: dict[tuple[str, str], int] = {}
 
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder."""
@@ -318,14 +318,13 @@ class RecordedRun(Attachment):
         make = create_timer if self.log.live else partial(self.course.turns.timer, self)
         return make(loop, call_at, when, callback, args, context, scope)
 
-    async def turn(self, kind: str, scope: Scope) -> bool:
+    async def turn(self, kind: str, child: str, scope: Scope) -> bool:
         """Wait for the turn of a child run that begins or has ended."""
         if self.log.live:
             return False
         if scope.within is None:
-            strand = Strand(self.log.round, None, scope.task.text)
-            number = self._child_turns[kind, strand] = self._child_turns.get((kind, strand), 0) + 1
-            await self.course.turns.aturn(self, kind, strand, number)
+            number = self._child_turns[kind, child] = self._child_turns.get((kind, child), 0) + 1
+            await self.course.turns.aturn(self, kind, child, number)
         return True
 
     # -- reads, questions and child runs -----------------------------------------------------------------
@@ -395,7 +394,7 @@ class RecordedRun(Attachment):
             strand = Strand(self.log.round, scope.within, scope.task.text)
             event = self.course.comparison_of(self).begins_child(name, begun_with, strand)
             if event is not None:
-                self.script.begun(strand, event)
+                self.script.begun(event)
                 return self.course.child_of(self, event)
             self.course.go_live(self)
             return None

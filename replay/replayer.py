@@ -190,6 +190,14 @@ async def aexecute(agent: App, course: Course) -> Any:
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), ReplayStopped):  # which tasks of code that is stopped end with
+            (before or type(loop).default_exception_handler)(loop, context)
+
+    loop.set_exception_handler(handle)
     return await awaitable
 
 

@@ -318,9 +318,9 @@ class Script:
         for event in reversed(reads):
             self.reads[strand, reading_of(event)].appendleft(event)
 
-    def begun(self, strand: Strand, child: Event) -> None:
+    def begun(self, child: Event) -> None:
         """Note that a child run has begun again."""
-        self.children[strand].remove(child)
+        self.children[Strand(child.round, child.within, child.task)].remove(child)
         self._meet(child)
 
     def question(self, round: int, name: str) -> Event | None:
@@ -332,14 +332,24 @@ class Script:
         self._met_again.add(event.seq)
         return event
 
-    def next_unmet(self, events: Iterable[Event]) -> Event | None:
-        """The first of some reads, child runs or questions that the code has not come to; it is met with this."""
+    def next_unmet(self, events: Iterable[Event], until: int | None = None) -> Event | None:
+        """The first of some reads, child runs or questions that the code has not come to; it is met with this.
+
+        Args:
+            events: in order.
+            until: an event; those after it do not count.
+        """
         found = next((event for event in events if event.seq not in self._met_again), None)
-        return None if found is None else self._meet(found)
+        return None if found is None or (until is not None and found.seq > until) else self._meet(found)
 
     def has_unmet(self, events: Iterable[Event]) -> bool:
         """Whether there is one of some reads, child runs or questions that the code has not come to."""
         return any(event.seq not in self._met_again for event in events)
+
+    def children_beside(self, strand: Strand) -> list[Event]:
+        """The child runs of other tasks in the same round and within the same call that have not begun again."""
+        places = [place for place in self.children if place[:2] == strand[:2] and place != strand]
+        return sorted([event for place in places for event in self.children[place]], key=lambda event: event.seq)
 
     def unmet(self, events: Iterable[Event], before: int | None = None) -> list[Event]:
         """Those of some reads, child runs or questions that the code has not come to; up to an event, if one is given.

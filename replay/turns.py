@@ -164,11 +164,12 @@ class Deliveries:
         else:
             await self._wait(end_key(run.info.uid, call.ended), call)
 
-    async def aturn(self, run: RecordedRun, kind: str, strand: Strand, number: int) -> None:
+    async def aturn(self, run: RecordedRun, kind: str, child: str, number: int) -> None:
         """Wait for the turn of a child run that begins or has ended."""
-        await self._wait((run.info.uid, kind, strand, number), None)
+        await self._wait((run.info.uid, kind, child, number), None)
 
     async def _wait(self, key: Key, call: RecordedCall | None) -> None:
+        self._course.go_on()  # nothing comes any more once the code was stopped
         future = asyncio.get_running_loop().create_future()
         self._waiting[key] = future
         try:
@@ -333,7 +334,7 @@ def arrivals_of(uid: str, script: Script) -> Iterator[Arrival]:
     """What a recording says of what reached its agent from outside, in order."""
     numbered: list[tuple[int, Key, Event]] = []
     last = 0
-    children: dict[tuple[str, Strand], int] = {}
+    children: dict[tuple[str, str], int] = {}
     for event in script.wakes:
         if event.within is not None:
             continue
@@ -343,7 +344,7 @@ def arrivals_of(uid: str, script: Script) -> Iterator[Arrival]:
         if event.kind == "timer.fired":
             key: Key = (uid, "timer", event.round, event.task, event.data.timer)
         elif event.kind.startswith("subrun."):
-            place = event.kind, Strand(event.round, event.within, event.task)
+            place = event.kind, event.data.run
             children[place] = children.get(place, 0) + 1
             key = (uid, *place, children[place])
         else:

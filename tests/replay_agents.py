@@ -6,10 +6,11 @@ one place of it, and execute what comes out (`changed_code`).
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -229,6 +230,64 @@ def plain_loop(store: Any = None) -> Any:
             state["left"] = left
         run.complete(state["notes"])
     return run.result
+
+
+# -- several things at a time ----------------------------------------------------------------------------
+
+
+@ar.tool(safety="pure")
+async def fetch(page: str, wait: float = 0.001) -> str:
+    world.touch("fetch")
+    await asyncio.sleep(wait)
+    return f"<{page}>"
+
+
+@ar.model(model="scripted-3")
+async def stream(messages: list[dict[str, Any]]) -> AsyncIterator[str]:
+    world.touch("stream")
+    for word in messages[-1]["content"].split():
+        await asyncio.sleep(0)
+        yield word
+
+
+@ar.tool(safety="pure")
+async def digest(page: str) -> str:
+    """A tool that calls another, and a model, at a time."""
+    world.touch("digest")
+    text, words = await asyncio.gather(fetch(page), all_of(stream([{"content": f"sum up {page}"}])))
+    return f"{text}: {' '.join(words)}"
+
+
+async def all_of(words: AsyncIterator[str]) -> list[str]:
+    return [word async for word in words]
+
+
+@ar.agent("scout", max_rounds=3)
+async def scout(round_index: int, context: ar.Context) -> Any:
+    """A sub-agent that is run several times at once."""
+    found = await fetch(context.payload["page"], wait=0.002)
+    context.change(new={"found": found})
+    return ar.Complete(found)
+
+
+@ar.agent("fleet", max_rounds=9)
+async def fleet(round_index: int, context: ar.Context) -> Any:
+    """Three rounds: pages at once and one after the other; a stream; sub-agents at once."""
+    if round_index == 1:
+        pages = await asyncio.gather(*[fetch(page, wait=0.003) for page in ("a", "b", "c")])
+        first = await fetch("d")
+        context.change(new={"pages": pages, "first": first})
+        return ar.Continue()
+    if round_index == 2:
+        words = await all_of(stream([{"content": "one two three"}]))
+        async with asyncio.timeout(30):
+            summary = await digest("e")
+        context.change(new={"words": words, "summary": summary})
+        return ar.NextStep(step="Retry", reasoning="read")
+    runs = [context.run_agent(scout, {"page": page}) for page in ("f", "g")]
+    results = await asyncio.gather(*runs)
+    await asyncio.sleep(0.01)
+    return ar.Complete([result.value for result in results])
 
 
 # -- how runs end --------------------------------------------------------------------------------------

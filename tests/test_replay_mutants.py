@@ -373,13 +373,46 @@ CHILDREN = [
     ),
 ]
 
-MUTANTS = [*ARGUMENTS, *CALLS, *DECISIONS, *PAYLOADS, *READS, *ENDS, *CHILDREN]
+FIRST = '        first = await fetch("d")\n'
+WORDS = 'words = await all_of(stream([{"content": "one two three"}]))'
+SUMMARY = '        async with asyncio.timeout(30):\n            summary = await digest("e")\n'
+
+AT_A_TIME = [
+    Mutant("fleet", '("a", "b", "c")', '("a", "b", "x")', 1, "other arguments", "1.3", "/page"),
+    Mutant("fleet", "wait=0.003", "wait=0.004", 1, "other arguments", "1.1", "/wait"),
+    Mutant("fleet", '("a", "b", "c")', '("a", "b")', 1, "missing call", "1.3", ""),
+    Mutant("fleet", '("a", "b", "c")', '("a", "b", "c", "x")', 1, "other arguments", "1.4", "/page"),
+    Mutant("fleet", '("a", "b", "c")', '("c", "b", "a")', 1, "another payload", None, "/pages", '"pages": pages'),
+    Mutant("fleet", FIRST, '        first = "<d>"\n', 1, "missing call", "1.4", ""),
+    Mutant("fleet", 'fetch("d")', 'digest("d")', 1, "another call", "1.4", "", 'digest("d")'),
+    Mutant("fleet", 'fetch("d")', 'fetch("d") + await fetch("d")', 1, "extra call", None, "", 'fetch("d")'),
+    Mutant(
+        "fleet", '"one two three"', '"one two four"', 2, "other arguments", "2.1", "/messages/0/content", "async for"
+    ),
+    Mutant("fleet", WORDS, "words = []", 2, "missing call", "2.1", ""),
+    Mutant("fleet", WORDS, 'words = await fetch("h")', 2, "extra call", None, "", 'fetch("h")'),
+    Mutant("fleet", 'digest("e")', 'digest("x")', 2, "other arguments", "2.2", "/page", 'digest("x")'),
+    Mutant("fleet", SUMMARY, '        summary = "?"\n', 2, "missing call", "2.2", ""),
+    Mutant("fleet", '"words": words,', '"words": words[1:],', 2, "another payload", None, "/words/0", "words[1:]"),
+    Mutant("fleet", 'reasoning="read"', 'reasoning="seen"', 2, "another decision", None, "/reasoning"),
+    Mutant("fleet", '("f", "g")', '("f", "x")', 3, "other arguments", "run3", "/payload/page"),
+    Mutant("fleet", '("f", "g")', '("f",)', 3, "missing call", "run3", ""),
+    Mutant("fleet", '("f", "g")', '("f", "g", "x")', 3, "extra call", None, ""),
+    Mutant("fleet", "sleep(0.01)\n", 'sleep(0.01)\n    await fetch("z")\n', 3, "extra call", None, "", 'fetch("z")'),
+    Mutant("fleet", "sleep(0.01)\n", "sleep(0.01)\n    raise OSError(3)\n", 3, "another error", None, "", "OSError(3)"),
+    Mutant("fleet", "[result.value for result in results]", "results[0].value", 3, "another outcome", None, "/value"),
+    Mutant("scout", "wait=0.002", "wait=0.001", 1, "other arguments", "1.1", "/wait", "fetch(", "run2"),
+    Mutant("scout", "ar.Complete(found)", "ar.Complete(1)", 1, "another outcome", None, "/value", None, "run2"),
+]
+
+MUTANTS = [*ARGUMENTS, *CALLS, *DECISIONS, *PAYLOADS, *READS, *ENDS, *CHILDREN, *AT_A_TIME]
+PARENTS = {"inspector": "chief", "scout": "fleet"}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[f"{at}-{one.agent}" for at, one in enumerate(MUTANTS)])
 def test_what_code_does_differently_is_told_where_it_does_it(mutant: Mutant) -> None:
     """Each change of an agent is told at the right step, as what it is, with the place in the data and in the code."""
-    name = "chief" if mutant.agent == "inspector" else mutant.agent
+    name = PARENTS.get(mutant.agent, mutant.agent)
     agent, source = changed(name, (mutant.old, mutant.new), within=mutant.agent)
     with pytest.raises(Divergence) as caught:
         replayed(name, agent)
@@ -572,6 +605,40 @@ REFACTORINGS = [
         ),
     ),
     Refactoring(
+        "fleet",
+        "calls at once are made one after the other",
+        (("await asyncio.gather(*[fetch(page, wait=0.003)", "([await fetch(page, wait=0.003)"),),
+    ),
+    Refactoring(
+        "fleet",
+        "calls at once are made in a group of tasks",
+        (
+            (
+                '        pages = await asyncio.gather(*[fetch(page, wait=0.003) for page in ("a", "b", "c")])\n',
+                "        async with asyncio.TaskGroup() as group:\n"
+                '            tasks = [group.create_task(fetch(page, wait=0.003)) for page in ("a", "b", "c")]\n'
+                "        pages = [task.result() for task in tasks]\n",
+            ),
+        ),
+    ),
+    Refactoring(
+        "fleet",
+        "a call is made at once with those before it",
+        (
+            ('for page in ("a", "b", "c")]', 'for page in ("a", "b", "c")], fetch("d")'),
+            ("        first = await", "        *pages, first = pages\n        0 and"),
+        ),
+    ),
+    Refactoring(
+        "fleet",
+        "sub-agents are run one after the other",
+        (("    results = await asyncio.gather(*runs)\n", "    results = [await run for run in runs]\n"),),
+        ("results came in another order than they were recorded in",),
+    ),
+    Refactoring("fleet", "a pause is longer", (("await asyncio.sleep(0.01)", "await asyncio.sleep(30)"),)),
+    Refactoring("fleet", "a pause is left out", (("    await asyncio.sleep(0.01)\n", ""),)),
+    Refactoring("fleet", "a time limit is left out", ((SUMMARY, '        summary = await digest("e")\n'),)),
+    Refactoring(
         "plain_loop", "a condition is turned around", (('while not state["done"]:', 'while len(state["notes"]) < 3:'),)
     ),
     Refactoring(
@@ -599,7 +666,7 @@ def test_a_refactoring_is_no_divergence(refactoring: Refactoring) -> None:
 
 def told(mutant: Mutant) -> str:
     """The message about changed code, with the line of code in the place of its number."""
-    name = "chief" if mutant.agent == "inspector" else mutant.agent
+    name = PARENTS.get(mutant.agent, mutant.agent)
     agent, source = changed(name, (mutant.old, mutant.new), within=mutant.agent)
     with pytest.raises(Divergence) as caught:
         replayed(name, agent)
