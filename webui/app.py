@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 from ..recorder.errors import AgentReplayError, CorruptLog, RunNotFound, StoreError, UsageError
 from ..recorder.store import EventStore
-from . import pages, run_pages
+from . import diff_pages, event_pages, health, pages, run_pages
 from .rendering import STATIC, render
 from .security import MAX_BODY, TOKEN_LENGTH, Guard, is_loopback, names_of, protect
 from .site import Site
@@ -51,7 +51,7 @@ def create_app(
     guard = Guard(token, read_only, frozenset(name.lower() for name in names))
     made.extensions["agentreplay"] = Site(store, guard, app)
     protect(made, guard)
-    for blueprint in (pages.blueprint, run_pages.blueprint):
+    for blueprint in (module.blueprint for module in (pages, run_pages, diff_pages, event_pages, health)):
         made.register_blueprint(blueprint)
     made.register_error_handler(AgentReplayError, _ours)
     made.register_error_handler(HTTPException, _refused)

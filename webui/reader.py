@@ -102,6 +102,10 @@ class Reader:
             return next(iter(entries_of(share)))
         return next(iter(self.entries(info, step, step + 1)), RoundEntry(step))
 
+    def events_after(self, info: RunInfo, after: int, limit: int) -> Iterator[Event]:
+        """The events behind one, so many at most; large values are tags."""
+        return self._decoded(info, after, min(after + limit, info.head_seq))
+
     def event(self, info: RunInfo, seq: int, *, whole: bool = False) -> Event:
         """One event; with `whole` also the large values and conversations that it refers to.
 

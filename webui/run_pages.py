@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from .overview import Overview
 from .pages import frame, number_in, page
 from .rendering import path_url, query, render
 from .site import Site, site
-from .step_views import json_nodes, step_view
+from .step_views import MessageView, below, json_nodes, message_of, step_view
 from .trees import Node, rest_of, tree_of, value_at
 from .views import StepRow, counted_changes, picture_of, run_row, step_rows
 
@@ -38,6 +39,9 @@ BLOCK: Final = 64
 
 CHANGES: Final = 120
 """Changes of a step that are shown at once."""
+
+MESSAGES: Final = 60
+"""Messages of a conversation that are shown at once, the last ones."""
 
 SMALL_LOG: Final = 3_000
 """A run of no more events is gone through before its page is sent."""
@@ -265,6 +269,7 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "part": part,
         "part_title": {**PARTS, **OTHER_PARTS}[part],
         "parts": [("payload", "Payload")],
+        "step_number": step,
         "problem": problem,
         "in_flight": _in_flight(info, entry, step),
         "deferred": deferred,
@@ -305,7 +310,9 @@ def payload_context(info: RunInfo, step: int, part: str, entry: RoundEntry) -> d
     size = _size(info, step, state) if part == "payload" else None
     context = _nothing(info, step, part)
     return context | {
-        "nodes": _nodes(value, info, step, part, marks),
+        "nodes": [] if part == "messages" else _nodes(value, info, step, part, marks),
+        "messages": _messages(value, info, step) if part == "messages" else [],
+        "earlier": max(len(value) - MESSAGES, 0) if part == "messages" else 0,
         "changes": _change_rows(info, step, part, difference, entry) if difference is not None else [],
         "more_changes": max(len(changes) - CHANGES, 0),
         "payload_size": size,
@@ -319,11 +326,14 @@ def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     verb = f"diff {info.id} --step {step}" if step else f"state {info.id} --step 0"
     return {
         "nodes": [],
+        "messages": [],
+        "earlier": 0,
         "changes": [],
         "more_changes": 0,
         "payload_size": None,
         "part": part,
         "parts": [("payload", "Payload")],
+        "steps_url": steps_url(info),
         "values_url": f"/api/v1/runs/{info.id}/steps/{step}/state",
         "blame_url": blame,
         "diff_href": _diff_href(info, step),
@@ -336,6 +346,13 @@ def _nodes(value: Any, info: RunInfo, step: int, part: str, changes: Any) -> lis
     if value is None and part != "payload":
         return []
     return tree_of(value, state_values(info.id, step, part), changes)
+
+
+def _messages(value: Sequence[Any], info: RunInfo, step: int) -> list[MessageView]:
+    """The last messages of a conversation."""
+    first = max(len(value) - MESSAGES, 0)
+    address = state_values(info.id, step, "messages")
+    return [message_of(message, below(address, f"/{first + at}")) for at, message in enumerate(value[first:])]
 
 
 def _size(info: RunInfo, step: int, state: RunState) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -22,12 +22,16 @@ from .overview import Overviews
 from .reader import Reader
 from .security import Guard
 from .usage import tokens_in
+from .verifier import Verifier
 
 FRESH_SECONDS: Final = 0.5
 """For so long the list of runs is taken for what it was: many readers ask for it no more often than one."""
 
 ENDS: Final = 20_000
 """Runs of which it is kept in mind how they ended."""
+
+LAST_EVENTS: Final = 8
+"""Events at the end of a failed run in which it is looked for what its last decision said."""
 
 Value = TypeVar("Value")
 
@@ -84,6 +88,7 @@ class Site:
             templates ask whether to show a link. Whoever registers the pages adds the name.
         overviews: of the runs that are looked at.
         reader: reads runs, with what it remembers of them.
+        verifier: verifies the store on request.
     """
 
     store: EventStore
@@ -92,6 +97,7 @@ class Site:
     features: set[str] = field(default_factory=set)
     overviews: Overviews = field(init=False)
     reader: Reader = field(init=False)
+    verifier: Verifier = field(init=False)
     _runs: tuple[float, list[RunInfo]] = (0.0, [])
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ends: Kept[End] = field(default_factory=lambda: Kept(ENDS))
@@ -99,6 +105,7 @@ class Site:
     def __post_init__(self) -> None:
         self.overviews = Overviews(self.store)
         self.reader = Reader(self.store, self.overviews)
+        self.verifier = Verifier(self.store)
 
     def runs(self) -> list[RunInfo]:
         """Every run, oldest first, as it was at most half a second ago."""
@@ -120,28 +127,26 @@ class Site:
         return self._ends.get((info.uid, info.head_seq), lambda: self._read_end(info))
 
     def _read_end(self, info: RunInfo) -> End:
+        decided, end = None, End()
         try:
-            for row in self.store.rows(info, after=info.head_seq - 1):
-                if row.kind == "run.finished":
-                    return _end(self.store.decode(info, row, conversations=False, blobs=False).data)
+            for row in self.store.rows(info, after=info.head_seq - LAST_EVENTS):
+                if row.kind in ("step.decided", "run.finished"):
+                    data = self.store.decode(info, row, conversations=False, blobs=False).data
+                    decided, end = (
+                        (data.decision, end) if row.kind == "step.decided" else (decided, _end(data, decided))
+                    )
         except AgentReplayError:
             pass  # the run's own page says what is damaged
-        return End()
+        return end
 
 
-def _end(data: Any) -> End:
+def _end(data: Any, decided: Mapping[str, Any] | None) -> End:
     metrics = data.metrics if isinstance(data.metrics, dict) else {}
     error = error_text(data.error) if data.error is not None else ""
     if not error and data.status == "failed":
-        message = (data.result or {}).get("lastMessage") if isinstance(data.result, dict) else None
-        error = str(data.value) if isinstance(data.value, str) else _told(message)
+        told = [(decided or {}).get(name) for name in ("errorMessage", "message", "reasoning")]
+        error = next((text for text in told if isinstance(text, str)), data.stop_reason)
     return End(error[:2_000], tokens_in(metrics.get("accumulatedUsage")))
-
-
-def _told(message: Any) -> str:
-    """What the last message of a failed run says, if it is a text."""
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, str) else ""
 
 
 def site() -> Site:

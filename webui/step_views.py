@@ -12,7 +12,7 @@ from ..replay.changes import MISSING
 from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
-from .trees import LINES, TEXT, Address, Node, in_line, kind_of, lines_of, rest_of, told_elsewhere, tree_of
+from .trees import LINES, TEXT, Address, Node, in_line, lines_of, rest_of, told_elsewhere, tree_of
 from .usage import tokens_in
 from .views import SIGN_OF_CALL
 
@@ -275,7 +275,10 @@ def _result(call: CallEntry) -> str:
         return visible(error_text(call.error)[:300])
     if call.status == "open":
         return "no answer yet"
-    return "" if call.answered is MISSING else _short(call.answered)
+    if call.answered is MISSING:
+        return ""
+    content = call.answered.get("content") if type(call.answered) is dict else None
+    return in_line(content, 80) if isinstance(content, str) and call.kind == "model" else _short(call.answered)
 
 
 # -- change requests ------------------------------------------------------------------------------------------------
@@ -302,7 +305,7 @@ def request_view(event: Event, calls: Iterable[CallEntry], address: EventAddress
         by,
         data.reason or "",
         f"{visible(str(applier.get('name', '?'))[:40])} {visible(str(applier.get('version', ''))[:10])}".strip(),
-        ", ".join([f"{number} {visible(name[:20])}" for name, number in data.counts.items() if number]) or "no change",
+        _counts(data.counts),
         tuple(tree_of(data.request, address(event.seq, "/request"), nodes=FEW_NODES)),
         tuple(applied),
         tuple(correction),
@@ -310,6 +313,14 @@ def request_view(event: Event, calls: Iterable[CallEntry], address: EventAddress
         tuple([_operation(operation) for operation in data.blocked]),
         readable(data.options, 200) if data.options else "",
     )
+
+
+_DONE: Final = {"additions": "added", "updates": "updated", "deletions": "removed"}
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    told = [f"{number:,} {_DONE.get(name) or visible(name[:20])}" for name, number in counts.items() if number]
+    return ", ".join(told) or "no change"
 
 
 def _operation(operation: Mapping[str, Any]) -> str:
@@ -333,10 +344,10 @@ def message_of(message: Any, address: Address, seq: int | None = None) -> Messag
     text = None
     rest = {name: value for name, value in message.items() if name != "role" or not isinstance(role, str)}
     if isinstance(content, str):
-        text = text_of(content, _below(address, "/content"))
+        text = text_of(content, below(address, "/content"))
         rest.pop("content", None)
     elif (said := _only_text(content)) is not None:
-        text = text_of(said, _below(address, "/content/0/text"))
+        text = text_of(said, below(address, "/content/0/text"))
         rest.pop("content", None)
     fields = tree_of(rest, address, nodes=FEW_NODES) if rest else []
     return MessageView(shown_role, text, tuple(fields), seq)
@@ -351,7 +362,8 @@ def _only_text(content: Any) -> str | None:
     return None
 
 
-def _below(address: Address, pointer: str) -> Address:
+def below(address: Address, pointer: str) -> Address:
+    """The addresses of the values below a place."""
     return lambda at, start: address(pointer + at, start)
 
 
@@ -398,6 +410,3 @@ def _note(event: Event) -> list[tuple[str, str, int]]:
 def json_nodes(event: Event, address: Address) -> list[Node]:
     """The data of an event, as a tree."""
     return rest_of(event.data.model_dump(exclude_unset=True), address, at=(), start=0)
-
-
-__all__ = ["StepView", "call_view", "event_view", "json_nodes", "kind_of", "message_of", "step_view", "text_of"]

@@ -198,13 +198,13 @@ def _dot(call: CallEntry) -> Dot:
     took = f", {how_long(call.duration)}" if call.duration is not None else ""
     return Dot(
         SIGN_OF_CALL.get(call.status, "●"),
-        f"{call.status} {call.kind}",
+        f"{call.status} of-{call.kind}",
         f"{call.kind} {visible(call.name[:80])}: {call.status}{took}",
     )
 
 
 def _child_dot(child: ChildEntry) -> Dot:
-    return Dot("◆", f"{child.status} child", f"child run of {visible(child.name[:80])}: {child.status}")
+    return Dot("◆", f"{child.status} of-child", f"child run of {visible(child.name[:80])}: {child.status}")
 
 
 # -- the run as a whole ---------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Picture:
         bars: (column, height) of each.
         line: points of the line for the size of the payload, as SVG has them; empty if it never changes.
         failures: columns in which something failed.
-        steps: in the picture, step 0 aside.
+        steps: the last step in the picture; the first is 0.
         least, most: sizes of the payload, in bytes.
     """
 
@@ -239,29 +239,19 @@ class Picture:
 
 def picture_of(durations: Sequence[float], sizes: Sequence[int], failed: Sequence[int]) -> Picture | None:
     """The picture of a run, by numbers for each step from step 0 on; None without steps."""
-    steps = min(len(durations), len(sizes), len(failed)) - 1
-    if steps < 1:
+    steps = min(len(durations), len(sizes), len(failed))
+    if steps < 2:
         return None
     columns = min(steps, COLUMNS)
-    edges = [1 + column * steps // columns for column in range(columns + 1)]
+    edges = [column * steps // columns for column in range(columns + 1)]
     spans = [range(edges[column], edges[column + 1]) for column in range(columns)]
     times = [max(durations[step] for step in span) for span in spans]
     weights = [max(sizes[step] for step in span) for span in spans]
     longest, least, most = max(times), min(weights), max(weights)
-    bars = tuple(
-        [
-            (column, max(1, round(time / longest * HEIGHT)))
-            for column, time in enumerate(times)
-            if longest > 0 and time > 0
-        ]
-    )
-    points = ""
+    bars = [(at, max(1, round(time / longest * HEIGHT))) for at, time in enumerate(times) if time > 0]
+    line = ""
     if most > least:
-        points = " ".join(
-            [
-                f"{column + 0.5},{HEIGHT - 2 - (size - least) / (most - least) * (HEIGHT - 4):.1f}"
-                for column, size in enumerate(weights)
-            ]
-        )
-    failures = tuple([column for column, span in enumerate(spans) if any(failed[step] for step in span)])
-    return Picture(columns, bars, points, failures, steps, least, most)
+        heights = [HEIGHT - 2 - (weight - least) / (most - least) * (HEIGHT - 4) for weight in weights]
+        line = " ".join([f"{column + 0.5},{height:.1f}" for column, height in enumerate(heights)])
+    failures = [column for column, span in enumerate(spans) if any(failed[step] for step in span)]
+    return Picture(columns, tuple(bars), line, tuple(failures), steps - 1, least, most)

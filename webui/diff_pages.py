@@ -1,0 +1,234 @@
+"""The pages of differences: what lies between two steps, and every event that ever changed a value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
+
+from ..recorder.errors import UsageError
+from ..recorder.store import RunInfo
+from ..replay.between import stored_part
+from ..replay.changes import Change, summary_of
+from ..replay.difference import Difference
+from ..replay.outline import entry_of
+from ..replay.paths import display_keys, keys_of
+from ..replay.readable import count
+from ..replay.reading import blame as blame_of
+from .addresses import diff_url, place, run_url, state_values, step_url
+from .answers import html_answer
+from .differences import CauseRow, ChangeRow, cause_row, change_rows, side_by_side
+from .pages import frame, number_in, page
+from .rendering import query, render
+from .run_pages import PARTS, calls_by_id, existing_step, path_wanted, run_named, steps_url
+from .site import site
+from .views import run_row
+
+blueprint = Blueprint("diff", __name__)
+
+CHANGES: Final = 400
+"""Changes that are listed at once."""
+
+DECISIONS: Final = 40
+"""Steps in between whose decisions are told."""
+
+
+class Place(NamedTuple):
+    """A step of a run."""
+
+    info: RunInfo
+    step: int
+
+
+def place_named(name: str, text: str) -> Place:
+    """The place that the query asks for: "run42:7", or "run42" for its last step; "run42:-1" counts from the end.
+
+    Raises:
+        UsageError: it is none.
+        NotFound: the run has no such step.
+    """
+    run, _, number = text.rpartition(":") if ":" in text else (text, "", "")
+    digits = number.removeprefix("-")
+    if not run or (number and not (digits.isascii() and digits.isdigit() and len(digits) < 16)):
+        raise UsageError(f"{name} is a step of a run, such as run42:7, not {text[:60]!r}")
+    info = run_named(run)
+    last = site().reader.last_step(info)
+    step = int(number) if number else last
+    return Place(info, existing_step(info, step if step >= 0 else last + 1 + step))
+
+
+def places_wanted() -> tuple[Place, Place]:
+    """The two places that the query asks for; without `from`, `to` is compared with the step before it.
+
+    Raises:
+        UsageError: there is no `to`.
+    """
+    text = request.args.get("to", "").strip()
+    if not text:
+        raise UsageError("say which steps to compare: ?from=run42:6&to=run42:7")
+    new = place_named("to", text)
+    given = request.args.get("from", "").strip()
+    return (place_named("from", given) if given else Place(new.info, max(new.step - 1, 0))), new
+
+
+def part_compared() -> str:
+    """The part of the states that is compared.
+
+    Raises:
+        UsageError: there is no such part, or it does not change.
+    """
+    part = request.args.get("part") or "payload"
+    if part not in PARTS:
+        raise UsageError(f"changes of {part[:40]!r} cannot be followed; choose from {', '.join(PARTS)}")
+    return part
+
+
+def difference_between(old: Place, new: Place, part: str) -> Difference:
+    """What lies between two places."""
+    parts = () if part == "payload" else (part,)
+    if old.info.uid == new.info.uid:
+        return site().reader.difference(new.info, old.step, new.step, parts)
+    return site().reader.difference_of_two(old, new, parts)
+
+
+@blueprint.get("/diff")
+def diff() -> Response:
+    """What lies between two steps, of one run or of two."""
+    part = part_compared()
+    if not request.args.get("to"):
+        runs = [run_row(info, site().names()) for info in site().runs()[-20:][::-1]]
+        return page("diff_start.html", runs=runs)
+    old, new = places_wanted()
+    found = difference_between(old, new, part)
+    prefix = "" if part == "payload" else f"/{part}"
+    value = stored_part(found.states[1], part)
+    changes = found.changes if part == "payload" else tuple(_inside(change) for change in found.changes)
+    causes = _causes(found)
+    rows = change_rows(
+        found.changes[:CHANGES],
+        lambda change: causes.get(id(change)),
+        _values(old, part, prefix),
+        _values(new, part, prefix),
+    )
+    same = old.info.uid == new.info.uid
+    return page(
+        "diff.html",
+        old=old,
+        new=new,
+        old_run=run_row(old.info, site().names()),
+        new_run=run_row(new.info, site().names()),
+        same=same,
+        part=part,
+        parts_of_state=PARTS,
+        summary=summary_of(found.changes),
+        changes=list(rows),
+        more=max(len(found.changes) - CHANGES, 0),
+        sides=side_by_side(value, changes),
+        blame=f"{run_url(new.info.id)}/blame{query(step=new.step)}",
+        decisions=_decisions(found, old, new) if same else [],
+        warnings=[(event.seq, text) for event, text in found.warnings[:CHANGES]],
+        swapped=diff_url(place(*new), place(*old), part),
+        earlier=diff_url(place(old.info, old.step - 1), place(new.info, new.step - 1), part)
+        if min(old.step, new.step) > 0
+        else "",
+        later=diff_url(place(old.info, old.step + 1), place(new.info, new.step + 1), part)
+        if old.step < site().reader.last_step(old.info) and new.step < site().reader.last_step(new.info)
+        else "",
+        command=_command(old, new, part),
+    )
+
+
+def _inside(change: Change) -> Change:
+    """The change as one of the part that it is in."""
+    start = change.from_keys[1:]
+    return replace(
+        change,
+        keys=change.keys[1:],
+        path=_without_first(change.path),
+        from_keys=start,
+        from_path=None if change.from_path is None else _without_first(change.from_path),
+    )
+
+
+def _without_first(pointer: str) -> str:
+    return "/".join(["", *pointer.split("/")[2:]]) if pointer.count("/") > 1 else ""
+
+
+def _values(at: Place, part: str, prefix: str) -> Any:
+    values = state_values(at.info.id, at.step, part)
+    return lambda pointer, start: values(pointer.removeprefix(prefix), start)
+
+
+def _causes(found: Difference) -> dict[int, CauseRow | None]:
+    """What made each change, in a few words; of two runs with the run that it is in."""
+    old, new = found.old[0], found.new[0]
+    same = old.uid == new.uid
+    step = found.new[1]
+    calls = calls_by_id(entry_of(step, found.entered).calls) if same else {}
+    return {
+        id(change): cause_row(change.cause, steps_url(run), calls, run="" if same else run.id)
+        for change, run in zip(found.changes, found.cause_runs, strict=True)
+    }
+
+
+def _decisions(found: Difference, old: Place, new: Place) -> list[tuple[int, str, str, str]]:
+    """The steps in between: number, word, why, address."""
+    decided = {event.round: event for event in found.entered if event.kind == "step.decided"}
+    told = []
+    for step, event in list(decided.items())[:DECISIONS]:
+        entry = entry_of(step, [event])
+        told.append((step, entry.word or "–", entry.reasoning or "", step_url(new.info.id, step)))
+    return told
+
+
+def _command(old: Place, new: Place, part: str) -> str:
+    rest = "" if part == "payload" else f" --part {part}"
+    if old.info.uid == new.info.uid:
+        if new.step - old.step == 1:
+            return f"agentreplay diff {new.info.id} --step {new.step}{rest}"
+        return f"agentreplay diff {new.info.id} --from {old.step} --to {new.step}{rest}"
+    return f"agentreplay diff {old.info.id} {new.info.id} --step {new.step}{rest}" if old.step == new.step else ""
+
+
+@blueprint.get("/runs/<run>/blame")
+def blame(run: str) -> Response:
+    """Every event that ever changed the value at `path`, newest first."""
+    info, pointer = run_named(run), path_wanted()
+    step = existing_step(info, _step_wanted(info))
+    try:
+        changes = blame_of(info, pointer, site().store, step=step)
+    except UsageError as error:
+        raise NotFound(str(error)) from None
+
+    def at(change: Change, before: bool) -> Any:
+        number = max(change.cause.step - 1, 0) if change.cause and before else change.cause.step if change.cause else 0
+        return state_values(info.id, number)
+
+    rows: list[ChangeRow] = []
+    for change in changes:
+        rows += change_rows(
+            [change],
+            lambda made: cause_row(made.cause, steps_url(info), {}),
+            at(change, True),
+            at(change, False),
+            lambda made: getattr(made, "note", None) or "",
+        )
+    shown = display_keys(keys_of(pointer))
+    context = {
+        "run": run_row(info, site().names()),
+        "step": step,
+        "shown": shown,
+        "rows": rows,
+        "summary": count(len(rows), "change"),
+        "command": f"agentreplay blame {info.id} {pointer or '(payload)'}" if len(pointer) < 100 else "",
+    }
+    if request.headers.get("X-Part") is not None:
+        return html_answer(render("parts/blame.html", **frame(), **context))
+    return page("blame.html", **context)
+
+
+def _step_wanted(info: RunInfo) -> int:
+    last = site().reader.last_step(info)
+    return number_in("step", last, 0, max(last, 0))
