@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .ambient_frames import Whose, module_of, seen_from, site_of
-from .covered import covered
+from .covered import covered, covering
+from .reentry import appending
 from .scope import current
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ class Asking:
             except Exception as error:
                 return error
 
-        value = self._recorder.read(self._source, outcome, what=what, site=self._site)
+        # Covered as a whole: recording it may read the clock, and through a function of the application's, where that
+        # has put one in the clock's place.
+        value = covering(partial(self._recorder.read, self._source, outcome, what=what, site=self._site))
         if isinstance(value, Exception):
             raise value
         return value
@@ -48,14 +52,14 @@ class Asking:
 def capturing(*sources: str) -> RunRecorder | None:
     """The run that captures reads of one of these sources where the code stands.
 
-    None outside of any run, inside a call, and inside another read.
+    None outside of any run, inside a call, inside another read, and while an event is appended.
     """
     scope = current.get()
     if scope is None or scope.within is not None or scope.recorder.captured is None:
         return None
     captured, recorder = scope.recorder.captured, scope.recorder
     wanted = any(source in captured.sources for source in sources)
-    return recorder if wanted and recorder.recording and not covered.get() else None
+    return recorder if wanted and recorder.recording and not covered.get() and not appending.busy else None
 
 
 def asking(recorder: RunRecorder, source: str, whose: Whose, frame: FrameType | None) -> Asking | None:

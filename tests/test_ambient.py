@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 import agentreplay as ar
 import ambient_agents
 import pytest
-from agentreplay.recorder import loop
+from agentreplay.recorder import loop, run_log
 from agentreplay.recorder.ambient import SOURCES, sources_of
 from agentreplay.recorder.ambient_frames import home_of, whose_file, whose_names
 from agentreplay.recorder.errors import UsageError
@@ -34,6 +34,7 @@ from agentreplay.recorder.events import Event
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
 from agentreplay.recorder.values import decode
+from agentreplay.replay.replayer import replay
 from ambient_reads import CHANCE, CLOCK, ENVIRONMENT, UNIQUE, everything, shuffled
 from hypothesis import given
 from hypothesis import strategies as st
@@ -230,6 +231,23 @@ def test_what_is_read_to_look_at_a_value_is_no_read(store: EventStore) -> None:
         run.tool("tell", {"what": Told()}, lambda what: None)
         assert reads_of(store) == []
         assert repr(Told()) == f"told at {reads_of(store)[0].value}"
+
+
+def test_a_clock_of_the_applications_own_is_read_once(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the code has put a function in the clock's place, for the recorder too, that is no read of the code's."""
+    real = time.time
+    monkeypatch.setattr(run_log, "time_ns", lambda: int(time.time() * 1e9))
+    monkeypatch.setattr(time, "time", lambda: real() + 5)
+
+    def code() -> None:
+        with ar.record("code", store=store, capture={"clock"}) as run, run.round():
+            run.report("one")
+            time.time()
+            run.change(new={"at": time.time_ns()})
+
+    code()
+    assert [read.what for read in reads_of(store)] == ["time.time", "time.time_ns"]
+    assert replay("run1", code, store=store).verdict == "identical"
 
 
 def test_what_libraries_read_passes_and_is_counted(store: EventStore) -> None:
