@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound
 from ..recorder.errors import UsageError
 from ..recorder.store import RunInfo
 from ..replay.between import stored_part
-from ..replay.changes import Change, summary_of
+from ..replay.changes import Change, Changes, summary_of
 from ..replay.difference import Difference
 from ..replay.outline import entry_of
 from ..replay.paths import display_keys, keys_of
@@ -30,6 +30,9 @@ blueprint = Blueprint("diff", __name__)
 
 CHANGES: Final = 400
 """Changes that are listed at once."""
+
+NAMED: Final = 24
+"""Steps whose calls are looked up, to name those that made changes."""
 
 DECISIONS: Final = 40
 """Steps in between whose decisions are told."""
@@ -163,13 +166,16 @@ def _values(at: Place, part: str, prefix: str) -> Any:
 
 def _causes(found: Difference) -> dict[int, CauseRow | None]:
     """What made each change, in a few words; of two runs with the run that it is in."""
-    old, new = found.old[0], found.new[0]
-    same = old.uid == new.uid
-    step = found.new[1]
-    calls = calls_by_id(entry_of(step, found.entered).calls) if same else {}
+    same = found.old[0].uid == found.new[0].uid
+    pairs = list(zip(found.changes[:CHANGES], found.cause_runs, strict=False))
+    steps = {(run.uid, change.cause.step): run for change, run in pairs if change.cause and change.cause.call}
+    calls: dict[str, dict[str, tuple[int, str]]] = {}
+    for (uid, step), run in list(steps.items())[:NAMED]:
+        for entry in site().reader.entries(run, step, step + 1):
+            calls.setdefault(uid, {}).update(calls_by_id(entry.calls))
     return {
-        id(change): cause_row(change.cause, steps_url(run), calls, run="" if same else run.id)
-        for change, run in zip(found.changes, found.cause_runs, strict=True)
+        id(change): cause_row(change.cause, steps_url(run), calls.get(run.uid, {}), run="" if same else run.id)
+        for change, run in pairs
     }
 
 
@@ -207,10 +213,11 @@ def blame(run: str) -> Response:
         return state_values(info.id, number)
 
     rows: list[ChangeRow] = []
+    calls = _calls(info, changes)
     for change in changes:
         rows += change_rows(
             [change],
-            lambda made: cause_row(made.cause, steps_url(info), {}),
+            lambda made: cause_row(made.cause, steps_url(info), calls),
             at(change, True),
             at(change, False),
             lambda made: getattr(made, "note", None) or "",
@@ -227,6 +234,16 @@ def blame(run: str) -> Response:
     if request.headers.get("X-Part") is not None:
         return html_answer(render("parts/blame.html", **frame(), **context))
     return page("blame.html", **context)
+
+
+def _calls(info: RunInfo, changes: Changes) -> dict[str, tuple[int, str]]:
+    """The calls that made changes, by their ids."""
+    steps = dict.fromkeys(change.cause.step for change in changes if change.cause and change.cause.call)
+    found: dict[str, tuple[int, str]] = {}
+    for step in list(steps)[:NAMED]:
+        for entry in site().reader.entries(info, step, step + 1):
+            found.update(calls_by_id(entry.calls))
+    return found
 
 
 def _step_wanted(info: RunInfo) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from ..replay.changes import MISSING, Cause, Change
 from ..replay.paths import Keys
 from ..replay.readable import count, readable_pair, visible
-from .trees import INLINE, SIGNS, Address, count_of, in_line, is_container, is_short, kind_of, shown_key
+from .trees import INLINE, LINES, SIGNS, Address, count_of, in_line, is_container, is_short, kind_of, shown_key
 
 LONG: Final = 80
 """A text of more characters is compared by words."""
@@ -22,7 +22,7 @@ WORDS: Final = 1_500
 AROUND: Final = 12
 """Words that are shown before and after what differs."""
 
-SHOWN: Final = 4_000
+SHOWN: Final = 1_200
 """Characters of what was replaced as a whole that are shown."""
 
 ROWS: Final = 400
@@ -86,7 +86,7 @@ class Side:
     Attributes:
         depth: how deep it stands.
         kind: as of a change; "inside" of what holds changes, "fold" of what is folded.
-        text: of a fold, how much.
+        text: of a fold, how much; of what holds changes, how large it is.
     """
 
     depth: int
@@ -178,11 +178,11 @@ def words_between(old: str, new: str) -> Iterator[Piece]:
 
 def _replaced(old: str, new: str) -> Iterator[Piece]:
     for kind, text in (("old", old), ("new", new)):
-        if len(text) > SHOWN:
-            yield Piece(kind, _visible(text[:SHOWN]))
-            yield Piece("fold", f"{len(text) - SHOWN:,} more characters")
-        elif text:
-            yield Piece(kind, _visible(text))
+        piece = "\n".join(text[:SHOWN].split("\n")[: 2 * LINES])
+        if piece:
+            yield Piece(kind, _visible(piece))
+        if len(piece) < len(text):
+            yield Piece("fold", f"{len(text) - len(piece):,} more characters")
 
 
 def _same(words: Sequence[str], *, is_first: bool = False, is_last: bool = False) -> Iterator[Piece]:
@@ -264,7 +264,7 @@ class _Sides:
             yield self._changed(change, depth)
         if leads_on and is_container(value) and (change is None or change.kind == "move"):
             if change is None:
-                yield Side(depth, "inside", shown_key(key), new=count_of(value), new_kind=kind_of(value))
+                yield Side(depth, "inside", shown_key(key), text=count_of(value))
             yield from self.rows(value, at, depth + 1)
 
     def _in_order(self, value: Any, at: Keys) -> list[str | int]:

@@ -272,13 +272,13 @@ def _short(value: Any) -> str:
 
 def _result(call: CallEntry) -> str:
     if call.error is not None:
-        return visible(error_text(call.error)[:300])
+        return visible(error_text(call.error)[:200])
     if call.status == "open":
         return "no answer yet"
     if call.answered is MISSING:
         return ""
     content = call.answered.get("content") if type(call.answered) is dict else None
-    return in_line(content, 80) if isinstance(content, str) and call.kind == "model" else _short(call.answered)
+    return in_line(content, 60) if isinstance(content, str) and call.kind == "model" else _short(call.answered)
 
 
 # -- change requests ------------------------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ def in_line(value: Any, limit: int = INLINE) -> str:
         if not value:
             return "[]" if type(value) is list else "{}"
         return count_of(value)
-    if type(value) is str and len(value) > limit:
-        return f"{quoted(value[: limit - 1])[:-1]}…"
+    if type(value) is str:
+        return quoted(value) if len(value) <= limit else f"{quoted(value[: limit - 1])[:-1]}…"
     return readable(value, max(limit, 24))
 
 

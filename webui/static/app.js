@@ -80,7 +80,7 @@ function place(link, items) {
     const first = find("summary, .node", items[0] || document.createElement("i"));
     link.closest(".more").replaceWith(...items);
     if (first && first.isConnected && document.activeElement === document.body) first.focus();
-  } else if (lines) {
+  } else if (lines && link.dataset.load !== "below") {
     const old = link.parentElement.querySelector(":scope > .lines, :scope > .value, :scope > .v");
     const next = find(".rest", items[0]);
     if (link.dataset.load === "after" && old) (find(".lines", old) || old).append(lines.textContent);
