@@ -161,8 +161,8 @@ class Course(Waiting):
 
     @property
     def is_live(self) -> bool:
-        """Whether the recording is over for the code."""
-        return self.begun is not None and self.begun.log.live
+        """Whether the recording is over for the code, or for a part of it."""
+        return any(run.log.live and not run.log.ended for run in self.runs)
 
     def in_flight(self, run: RecordedRun, call: RecordedCall) -> NoReturn:
         """Code waits for a call that was in flight when the recording ended."""
@@ -179,6 +179,10 @@ class Course(Waiting):
                 return True
         if waits and self.begun is not None:
             self.recording_ends(self.begun)
+        return False
+
+    def goes_on_live(self) -> bool:
+        """All code waits at the end of the recording, where it may go on live. Returns whether it does."""
         return False
 
     def stuck(self) -> None:
@@ -245,6 +249,11 @@ class Course(Waiting):
     def stopped(self) -> BaseException | None:
         """Why the code was stopped, if it was."""
         return self._stopped
+
+    @property
+    def answers_when_live(self) -> bool:
+        """Whether what the recording has, and the code has not asked for yet, is answered from it to the end."""
+        return False
 
     def goes_live_with(self, run: RecordedRun, round: int) -> bool:
         """Whether a round is the first that is not answered from the log."""
