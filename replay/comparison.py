@@ -342,7 +342,7 @@ class Comparison:
         for call, event in calls.values():
             if call.name == name and self._same("agent", name, call.arguments, arguments):
                 return event
-        if not waiting and course.goes_live_beyond(run):
+        if course.goes_live_beyond(run) and (run.log.live or not waiting):
             return None
         if not waiting:
             self._ends_at(strand)

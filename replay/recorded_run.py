@@ -81,6 +81,8 @@ class ReplayedLog(RunLog):
 
     def _append(self, kind: str, data: Data, round: int, scope: Scope | None) -> Future[None] | None:
         was_live = self.live
+        if was_live and self._run.script.has_child(data):
+            return None
         if was_live or not self._run.meets(kind, data, round, scope):
             if not was_live and kind == "payload.changed":
                 data = self._run.course.first_change(self._run, data)
@@ -125,7 +127,6 @@ class RecordedRun(Attachment):
         self.params = exactly(started.data.params, f"the parameters of {info.id}")
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
-        self._made_again: set[str] = set()
         self._to_redo: list[tuple[int, Event]] = []
         self._child_turns: dict[tuple[str, str], int] = {}
 
@@ -216,7 +217,7 @@ class RecordedRun(Attachment):
             assert self.recorder is not None  # it makes the call
             call.id = self.recorder.number_call()  # which the recording does not have
             data = data.model_copy(update={"call": call.id})
-        elif strand.within in self._made_again:
+        elif self.course.answers_when_live:
             recorded = self.script.find(call.effect.kind, data.name, self.key_of_call(call.effect.kind, data), strand)
             if recorded is not None:
                 recorded.asked = True
@@ -239,7 +240,6 @@ class RecordedRun(Attachment):
             if settled is not None:
                 return data, settled
             self.course.go_live(self)
-            self._made_again.add(recorded.call)
             call.id = recorded.call
             attempt = recorded.called.data.attempt + 1
             return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
@@ -325,7 +325,7 @@ class RecordedRun(Attachment):
         if scope.within is None:
             number = self._child_turns[kind, child] = self._child_turns.get((kind, child), 0) + 1
             await self.course.turns.aturn(self, kind, child, number)
-        return True
+        return not self.log.live
 
     # -- reads, questions and child runs -----------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class RecordedRun(Attachment):
         with self.log.lock:
             self.course.go_on()
             strand = Strand(self.log.round, *((scope.within, scope.task.text) if scope is not None else (None, "0")))
-            if self.log.live and strand.within not in self._made_again:
+            if self.log.live and not self.course.answers_when_live:
                 return None
             event = self.script.read(strand, source, what)
             if event is not None:
@@ -389,7 +389,7 @@ class RecordedRun(Attachment):
         """The recording of the child run that begins here, or None if it is to be recorded."""
         with self.log.lock:
             self.course.go_on()
-            if self.log.live:
+            if self.log.live and not self.course.answers_when_live:
                 return None
             strand = Strand(self.log.round, scope.within, scope.task.text)
             event = self.course.comparison_of(self).begins_child(name, begun_with, strand)

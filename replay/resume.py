@@ -89,6 +89,19 @@ class Resume(Course):
                 events.pop()
         return events
 
+    def goes_on_live(self) -> bool:
+        """What waits for more than the log has, such as a pause, waits for it live."""
+        waiting = [run for run in self.runs if self.goes_live_beyond(run) and not run.log.live and not run.log.ended]
+        for run in waiting:
+            with run.log.lock:
+                self.go_live(run)
+        return bool(waiting)
+
+    @property
+    def answers_when_live(self) -> bool:
+        """One task may be where the log ends while others are not; and a call that is made again has calls inside."""
+        return True
+
     def goes_live_beyond(self, run: RecordedRun) -> bool:
         """Whatever the log does not have is done live."""
         return run.script.finished is None

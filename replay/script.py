@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from ..recorder.events import Event
+from ..recorder.events import Data, Event, SubrunFinishedData, SubrunStartedData
 from .redoing import REDONE
 
 CALLED: Final = ("model.called", "tool.called")
@@ -143,6 +143,7 @@ class Script:
         self.wakes: list[Event] = []
         self.superseded: set[int] = set()
         self.subruns: dict[str, Event] = {}
+        self._started: set[str] = set()
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
         self._inside: dict[str, list[RecordedCall]] = {}
         self._changes: dict[str, list[Event]] = {}
@@ -266,6 +267,7 @@ class Script:
         self.responses[event.data.interrupt] = event.data.response
 
     def _subrun_started(self, event: Event, strand: Strand) -> None:
+        self._started.add(event.data.run)
         self.children.setdefault(strand, deque()).append(event)
         if event.within is None:
             self.round(event.round).children.append(event)
@@ -345,6 +347,15 @@ class Script:
     def has_unmet(self, events: Iterable[Event]) -> bool:
         """Whether there is one of some reads, child runs or questions that the code has not come to."""
         return any(event.seq not in self._met_again for event in events)
+
+    def has_child(self, data: Data) -> bool:
+        """Whether an event says of a child run that it has started, or how it ended, and the recording says so, too."""
+        if isinstance(data, SubrunStartedData):
+            return data.run in self._started
+        if not isinstance(data, SubrunFinishedData):
+            return False
+        finished = self.subruns.get(data.run)
+        return finished is not None and finished.data.status == data.status
 
     def children_beside(self, strand: Strand) -> list[Event]:
         """The child runs of other tasks in the same round and within the same call that have not begun again."""

@@ -223,6 +223,10 @@ class Deliveries:
                 given = (timer.fire, (), timer.context, timer.scope)
                 create_timer(timer.loop, timer.call_at, max(timer.when, timer.loop.time()), *given)
         self._timers.clear()
+        expected = {arrival.key for arrival in self._arrivals[self._next :]}
+        for key, future in self._waiting.items():
+            if key not in expected and not future.done():
+                future.set_result(None)
 
     # -- idle moments --------------------------------------------------------------------------------------
 
@@ -244,13 +248,13 @@ class Deliveries:
         key = self._peek()
         if key is not None and self._let_through(key):
             return True
-        if forced or self._course.is_live:
+        if forced:
             return False
         for arrival in self._arrivals[self._next :]:
             if arrival.key in self._waiting and self._let_through(arrival.key):
                 self._course.coverage.note(OUT_OF_ORDER)
                 return True
-        return self._nothing_comes()
+        return False if self._course.is_live else self._nothing_comes()
 
     def _let_through(self, key: Key) -> bool:
         waiting = self._waiting.get(key)
@@ -277,6 +281,8 @@ class Deliveries:
                 return False
         except ReplayStopped:
             return self._cancel()
+        if self._course.goes_on_live():
+            return True  # timers go by the clock now, and the loop must look at them again
         if self._impatient is None and self._turns:  # perhaps something comes that was not recorded
             loop = self._turns[-1].loop
             self._impatient = loop.call_later(PATIENCE, self._lose_patience, self._next, context=Context())

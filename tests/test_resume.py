@@ -28,6 +28,7 @@ AGENTS: dict[str, Callable[[], Any]] = {
     "a step function": lambda: replay_agents.desk,
     "tools and models within each other": lambda: replay_agents.nested,
     "a sub-agent": lambda: replay_agents.chief,
+    "several things at a time": lambda: replay_agents.fleet,
     "state in a closure": replay_agents.counting,
     "state in an object": lambda: replay_agents.Clerk().step,
     "an error that ends it": lambda: replay_agents.falls,
