@@ -131,6 +131,7 @@ class RunRecorder:
         self.attachment = attachment
         self.guard = guard
         self.context: Any = None
+        self.due_threads: dict[object, float] = {}  # started or submitted at that time, and not at work yet
         self.threads: dict[int, int] = {}  # the ident of each that the run has started, and how often it is at work
         if attachment is not None:
             self.store, self.info = attachment.store, attachment.info

@@ -18,6 +18,7 @@ import functools
 import itertools
 import os
 import threading
+import time
 from asyncio import BaseEventLoop, _get_running_loop
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -181,10 +182,15 @@ def _place_of_new_thread() -> _Place | None:
     if scope is None and awaited is None:
         return None
     inner = None if scope is None else scope.in_new_task()
+    due = object()
+    if scope is not None:
+        scope.recorder.due_threads[due] = time.monotonic()
 
     @contextmanager
     def placed() -> Iterator[None]:
         with waits(awaited), entered(inner), nullcontext() if inner is None else at_work(inner):
+            if inner is not None:
+                inner.recorder.due_threads.pop(due, None)
             yield
 
     return placed

@@ -34,6 +34,7 @@ def create_timer(
     args: tuple[Any, ...],
     context: contextvars.Context | None,
     scope: Scope,
+    numbered: tuple[int, int] | None = None,
 ) -> asyncio.TimerHandle:
     """Do what `loop.call_at(when, callback, *args, context=context)` does, with a timer that fires in its turn.
 
@@ -41,13 +42,14 @@ def create_timer(
         loop, when, callback, args, context: as there.
         call_at: what makes the timer.
         scope: where it is created.
+        numbered: the round in which it was created, and its number there, if it has one from a recording.
     """
     turns = joined(loop, scope.recorder)
     if turns is None:
         return call_at(when, callback, *args, context=context)
     if context is None:
         context = contextvars.copy_context()
-    timer = _Timer(turns, callback, context, scope)
+    timer = _Timer(turns, callback, context, scope, numbered)
     timer.handle = call_at(when, timer, *args, context=context)
     return timer.handle
 
@@ -58,15 +60,20 @@ class _Timer:
     __slots__ = ("__wrapped__", "_args", "_context", "_number", "_round", "_scope", "_turns", "handle")
 
     def __init__(
-        self, turns: Turns, callback: Callable[..., object], context: contextvars.Context, scope: Scope
+        self,
+        turns: Turns,
+        callback: Callable[..., object],
+        context: contextvars.Context,
+        scope: Scope,
+        numbered: tuple[int, int] | None,
     ) -> None:
         self.__wrapped__ = callback  # so asyncio names the callback where it complains of it
         self.handle: asyncio.TimerHandle | None = None
         self._turns = turns
         self._context = context
         self._scope = scope
-        self._round = scope.recorder.round
-        self._number = scope.task.timer(self._round)
+        round = scope.recorder.round
+        self._round, self._number = numbered or (round, scope.task.timer(round))
         self._args: tuple[Any, ...] | None = None
 
     def __call__(self, *args: Any) -> None:

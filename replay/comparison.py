@@ -167,6 +167,7 @@ class Comparison:
     def _run_finishes(self, data: Any, strand: Strand) -> None:
         finished = self._script.finished
         if finished is None:
+            self._ends_early(data, strand)
             self._course.recording_ends(self._run)
         expected, actual = finished.data, data
         rounds = self._script.last_round
@@ -190,6 +191,16 @@ class Comparison:
         after = self._run.redacted(after)
         if not self._same("outcome", "", before, after):
             self._part("another outcome", strand, finished, before, after)
+
+    def _ends_early(self, data: Any, strand: Strand) -> None:
+        """The code ends where the recording, as far as it is known, goes on or breaks off."""
+        recorded = self._script.round(strand.round).finished
+        if recorded is not None and recorded.data.outcome == "continue":
+            if data.error is not None:
+                site = raise_site(data.error.value)
+                self._part("another error", strand, recorded, MISSING, _told(data.error), site=site)
+            elif self._course.goes_on_after(self._run):
+                self._part("another outcome", strand, recorded, "the run goes on", f"the run ends as {data.status}")
 
     # -- what was never asked for ------------------------------------------------------------------------
 

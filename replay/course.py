@@ -255,6 +255,10 @@ class Course(Waiting):
         """Whether what the recording has, and the code has not asked for yet, is answered from it to the end."""
         return False
 
+    def goes_on_after(self, run: RecordedRun) -> bool:
+        """Whether the recorded run is known to go on where the script of it ends."""
+        return False
+
     def goes_live_with(self, run: RecordedRun, round: int) -> bool:
         """Whether a round is the first that is not answered from the log."""
         return False

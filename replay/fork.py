@@ -90,6 +90,10 @@ class Rerun(Course):
             return self.store.events(info, until=self._last_shared, conversations=False)
         return super().events_of(info)
 
+    def goes_on_after(self, run: RecordedRun) -> bool:
+        """The script was cut where the step begins."""
+        return run.parent is None
+
     def goes_live_with(self, run: RecordedRun, round: int) -> bool:
         """The step's round is live."""
         return run.parent is None and round >= self.step

@@ -3,7 +3,8 @@
 Between two effects threads run as the system likes, in a replay as in the recording. But if only one of them has got
 its answer and all others wait, it is alone until it asks for the next one. So answers are handed out in the order of
 the log, each when all is quiet: when every thread of the code waits here, or in `threading`, `queue`, `selectors` or
-`concurrent.futures`, in two samples that are half a millisecond apart. Preemption inside plain code is not replayed.
+`concurrent.futures`, in two samples that are half a millisecond apart; or when nothing has moved for a while,
+as where they wait for a lock. Preemption inside plain code is not replayed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ SAMPLE: Final = 0.0005
 
 QUIET: Final = 2
 """Looks that find the threads as they were, after which the next answer is handed out."""
+
+STILL: Final = 60
+"""Looks that find every thread where it was, after which one that does not seem to wait is taken to wait, too."""
 
 NOBODY_ELSE: Final = 20
 """Looks after which nobody is going to ask for the next answer."""
@@ -102,23 +106,26 @@ class ThreadTurns:
                 if not self._waiting:
                     self._watching = False
                     return
-                now = self._look()
-                same = same + 1 if now is not None and now == before else 0
+                now, all_wait = self._look()
+                same = same + 1 if now == before else 0
                 before = now
-                if same >= QUIET and self._hand_out(same):
+                if same >= (QUIET if all_wait else STILL) and self._hand_out(same if all_wait else same - STILL):
                     same = 0
 
-    def _look(self) -> Any:
-        """What the threads of the code are at, if all of them wait; None if one does not."""
-        frames, seen = sys._current_frames(), []
+    def _look(self) -> tuple[Any, bool]:
+        """Where the threads of the code are, and whether all of them wait, as far as can be seen.
+
+        A thread that takes a lock of its own waits, too, but looks like one that computes; it only stays where it is.
+        """
+        frames, seen, all_wait = sys._current_frames(), [], True
         for ident in {*self._idents(), *self._waiting.values()}:
             frame = frames.get(ident)
             if frame is None:
                 continue
             if ident not in self._waiting.values() and frame.f_code.co_filename not in _WAITERS:
-                return None
+                all_wait = False
             seen.append((ident, id(frame), frame.f_lasti))
-        return self._steps, sorted(seen)
+        return (self._steps, sorted(seen)), all_wait
 
     def _hand_out(self, same: int) -> bool:
         """Hand out one answer, if that is due; says whether anything was done."""

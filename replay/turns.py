@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from contextvars import Context, copy_context
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..recorder.events import Event
@@ -24,7 +25,7 @@ from ..recorder.scope import Scope
 from ..recorder.signals import ReplayStopped
 from ..recorder.timers import CallAt, create_timer
 from ..recorder.turns import Turns
-from .script import RecordedCall, Script, Strand
+from .script import RecordedCall, Script
 from .threads import Key, ThreadTurns
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 NEVER: Final = 1e15
 """A time of an event loop's clock that does not come."""
+
+DUE: Final = 0.5
+"""Seconds within which a thread that was started, or work for one that was submitted, is thought to begin."""
 
 PATIENCE: Final = 2.0
 """Seconds to wait for something that the recording knows nothing of, before the code is stopped."""
@@ -114,7 +118,12 @@ class Deliveries:
 
     def threads_at_work(self) -> bool:
         """Whether threads that the code has started are at work."""
-        return any(run.recorder is not None and run.recorder.threads for run in self._course.runs)
+        recorders = [run.recorder for run in self._course.runs if run.recorder is not None]
+        since = monotonic() - DUE
+        return any(
+            recorder.threads or any(started > since for started in list(recorder.due_threads.values()))
+            for recorder in recorders
+        )
 
     def _idents(self) -> list[int]:
         started = [ident for run in self._course.runs if run.recorder is not None for ident in run.recorder.threads]
@@ -218,9 +227,9 @@ class Deliveries:
 
     def go_live(self) -> None:
         """The recording is over: timers that wait go by the clock from now on."""
-        for timer in self._timers.values():
+        for (_, _, round, _, number), timer in self._timers.items():
             if not timer.handle.cancelled():
-                given = (timer.fire, (), timer.context, timer.scope)
+                given = (timer.fire, (), timer.context, timer.scope, (round, number))
                 create_timer(timer.loop, timer.call_at, max(timer.when, timer.loop.time()), *given)
         self._timers.clear()
         expected = {arrival.key for arrival in self._arrivals[self._next :]}
