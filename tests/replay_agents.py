@@ -290,6 +290,21 @@ async def fleet(round_index: int, context: ar.Context) -> Any:
     return ar.Complete([result.value for result in results])
 
 
+@ar.agent("ticker", max_rounds=9)
+async def ticker(round_index: int, context: ar.Context) -> Any:
+    """Two streams at a time in each round, whose words come in turns."""
+    texts = [f"a{round_index} b c", f"d{round_index} e"]
+    heard: list[str] = []
+
+    async def listen(text: str) -> None:
+        async for word in stream([{"content": text}]):
+            heard.append(word)
+
+    await asyncio.gather(*map(listen, texts))
+    context.change(update={"heard": heard})
+    return ar.Complete(heard) if round_index == 3 else ar.Continue()
+
+
 # -- how runs end --------------------------------------------------------------------------------------
 
 

@@ -34,7 +34,7 @@ START: dict[str, Any] = {"desk": {"left": 0}}
 
 LOOPS: list[str] = ["triage", "plain_loop"]
 
-AGENTS = ["desk", "nested", "chief", "gate", "falls", "fleet", "counting", "clerk", "caching", *LOOPS]
+AGENTS = ["desk", "nested", "chief", "gate", "falls", "fleet", "ticker", "counting", "clerk", "caching", *LOOPS]
 
 
 def agent_of(name: str) -> Any:

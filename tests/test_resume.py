@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from decimal import Decimal
@@ -15,6 +16,7 @@ from agentreplay.recorder.errors import Divergence, LiveCallRefused, RedactedVal
 from agentreplay.recorder.loop import Agent
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
+from agentreplay.replay import turns
 from agentreplay.replay.reducer import fold
 from agentreplay.replay.replayer import replay
 from agentreplay.replay.rerunning import NOT_DONE, rerun, resume
@@ -368,6 +370,45 @@ def writes_in(context: ar.Context) -> str:
     replay_agents.stock("lamp")
     context.change(update={"written": [*context.payload["written"], "final"]})
     return "done"
+
+
+@ar.tool(safety="pure")
+async def wait_for(seconds: float) -> float:
+    world.touch(f"wait_for {seconds}")
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+@ar.agent("waiter")
+async def waiter(round_index: int, context: ar.Context) -> Any:
+    return ar.Complete(await wait_for(context.payload["seconds"]))
+
+
+@ar.agent("waiters")
+async def waiters(round_index: int, context: ar.Context) -> Any:
+    """One that is quick, one that is slow, and a pause between the two, in runs of their own."""
+    runs = [context.run_agent(waiter, {"seconds": seconds}) for seconds in (0.001, 0.2)]
+    both = asyncio.gather(*runs)
+    await asyncio.sleep(0.05)
+    return ar.Complete([result.value for result in await both])
+
+
+def test_what_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While something is under way live, the code may wait for it as long as that takes."""
+    monkeypatch.setattr(turns, "PATIENCE", 0.02)
+    journal = Journal()
+    waiters.run({}, store=journal)
+    for count in range(2, len(journal.entries)):
+        store = journal.until(count)
+        done = [entry.rows[0].seq for entry in journal.entries[:count] if entry.kinds == ["tool.returned"]]
+        world.made.clear()
+        result = resumed(waiters, store)
+        assert result.value == [0.001, 0.2]
+        assert len(world.made) == 2 - len(done)
+        assert store.verify() == []
+        monkeypatch.setattr(turns, "PATIENCE", 2.0)
+        assert replay("run1", waiters, store=store).verdict == "identical"
+        monkeypatch.setattr(turns, "PATIENCE", 0.02)
 
 
 # -- what is refused -------------------------------------------------------------------------------------
