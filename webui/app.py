@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import signal
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
 from ..recorder.errors import AgentReplayError, CorruptLog, RunNotFound, StoreError, UsageError
 from ..recorder.store import EventStore
-from . import diff_pages, event_pages, health, pages, run_pages
+from . import api, diff_pages, event_pages, health, live_api, openapi, pages, run_pages
 from .rendering import STATIC, render
 from .security import MAX_BODY, TOKEN_LENGTH, Guard, is_loopback, names_of, protect
-from .site import Site
+from .site import Site, site
+from .version import VERSION
 
 PORT: Final = 8710
 THREADS: Final = 80
@@ -53,9 +56,22 @@ def create_app(
     protect(made, guard)
     for blueprint in (module.blueprint for module in (pages, run_pages, diff_pages, event_pages, health)):
         made.register_blueprint(blueprint)
+    openapi.register(made, (api.TABLE, live_api.TABLE), VERSION)
+    made.before_request(_request_begins)
+    made.teardown_request(_request_ends)
     made.register_error_handler(AgentReplayError, _ours)
     made.register_error_handler(HTTPException, _refused)
     return made
+
+
+def _request_begins() -> None:
+    g.counted = True
+    site().overviews.request_begins()
+
+
+def _request_ends(_error: BaseException | None) -> None:
+    if g.pop("counted", False):
+        site().overviews.request_ends()
 
 
 def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -89,10 +105,26 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
         ) from None
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{server.effective_port}/")
-    try:
+    watch = application.extensions["agentreplay"].watch
+    with _until_told_to_stop(watch.close):
         server.run()
+    server.close()
+
+
+@contextmanager
+def _until_told_to_stop(act: Callable[[], None]) -> Iterator[None]:
+    """Have `act` called before Ctrl-C, or what else ends a process, ends the server: streams end at once then."""
+
+    def stop(_number: int, _frame: object) -> None:
+        act()
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
-        server.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def check_address(host: str, token: str | None) -> Collection[str]:

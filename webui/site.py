@@ -18,6 +18,7 @@ from flask import current_app
 from ..recorder.errors import AgentReplayError
 from ..recorder.store import EventStore, RunInfo
 from ..replay.listing import Names, error_text
+from .live import Watch
 from .overview import Overviews
 from .reader import Reader
 from .security import Guard
@@ -89,6 +90,7 @@ class Site:
         overviews: of the runs that are looked at.
         reader: reads runs, with what it remembers of them.
         verifier: verifies the store on request.
+        watch: tells pages what is new.
     """
 
     store: EventStore
@@ -98,6 +100,7 @@ class Site:
     overviews: Overviews = field(init=False)
     reader: Reader = field(init=False)
     verifier: Verifier = field(init=False)
+    watch: Watch = field(init=False)
     _runs: tuple[float, list[RunInfo]] = (0.0, [])
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ends: Kept[End] = field(default_factory=lambda: Kept(ENDS))
@@ -106,6 +109,7 @@ class Site:
         self.overviews = Overviews(self.store)
         self.reader = Reader(self.store, self.overviews)
         self.verifier = Verifier(self.store)
+        self.watch = Watch(self.store, self.runs)
 
     def runs(self) -> list[RunInfo]:
         """Every run, oldest first, as it was at most half a second ago."""

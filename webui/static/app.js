@@ -149,27 +149,40 @@ function tick() {
 
 // -- following what is recorded ---------------------------------------------------------------------------------------
 
-// Calls `act` when the server says that something is new, at most once in `pause` milliseconds.
+// Calls `act` when the server says that something is new, at most once in `pause` milliseconds. Where the server has no
+// room for another follower, it is asked again, and `act` is called meanwhile.
 function follow(url, pause, act) {
-  const source = new EventSource(url);
-  let last = 0, waiting = null, newest = null;
-  source.addEventListener("new", (event) => {
-    newest = JSON.parse(event.data);
-    if (waiting) return;
-    waiting = setTimeout(async () => {
+  let last = 0, waiting = null, newest = null, source = null, over = false;
+  const soon = (news) => {
+    newest = news;
+    waiting ??= setTimeout(async () => {
       waiting = null;
       last = Date.now();
       await act(newest);
     }, Math.max(0, last + pause - Date.now()));
+  };
+  const open = () => {
+    if (over || document.hidden) return;
+    source = new EventSource(url());
+    source.addEventListener("new", (event) => soon(JSON.parse(event.data)));
+    source.addEventListener("end", () => { over = true; source.close(); });
+    source.addEventListener("error", () => {
+      if (source.readyState !== EventSource.CLOSED || over) return;
+      soon(null);
+      setTimeout(open, 5000);
+    });
+  };
+  // A page that nobody sees follows nothing, and catches up when it is seen again.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) source?.close();
+    else if (source?.readyState === EventSource.CLOSED) { soon(null); open(); }
   });
-  source.addEventListener("end", () => source.close());
-  addEventListener("pagehide", () => source.close());
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  return source;
+  addEventListener("pagehide", () => source?.close());
+  open();
 }
 
 function followRuns(place) {
-  follow("/api/v1/live", 1000, async () => {
+  follow(() => "/api/v1/live", 1000, async () => {
     try {
       const url = new URL(location.href);
       url.searchParams.set("part", "table");

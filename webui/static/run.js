@@ -172,24 +172,27 @@ class RunPage {
   }
 
   followRun() {
-    follow(`/api/v1/runs/${encodeURIComponent(this.run)}/live?after=${encodeURIComponent(this.page.dataset.head)}`, 500, async (news) => {
+    const run = encodeURIComponent(this.run);
+    follow(() => `/api/v1/runs/${run}/live?after=${this.page.dataset.head}`, 500, async (news) => {
       const before = this.last;
-      this.last = Math.max(news.step, before);
+      if (news) {
+        this.page.dataset.head = news.head;
+        this.last = Math.max(news.step, before);
+        if (news.status !== "running") delete this.page.dataset.live;
+      }
       find("#last").textContent = this.last.toLocaleString("en");
       find("#slider").max = this.last;
       this.fit();
       this.details.delete(before);
       this.list.grow(before, this.last);
-      if (news.status !== "running") delete this.page.dataset.live;
       try {
-        find("#head").replaceChildren(...await part(`/runs/${encodeURIComponent(this.run)}/head`));
+        find("#head").replaceChildren(...await part(`/runs/${run}/head`));
         tick();
         if (this.chosen >= before && !find("#detail").contains(document.activeElement)) {
           const turn = this.turn, html = await this.detail(this.chosen);
           if (turn === this.turn) { this.fill(html); this.settle(false); }
         }
         find("#picture").replaceChildren(...await part(find("#picture").dataset.src));
-        this.watchPicture();
       } catch (error) { complain(error); }
     });
   }

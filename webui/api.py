@@ -1,0 +1,376 @@
+"""The JSON API: what the pages show, for programs. /api/v1/openapi.json describes its operations; see `openapi`.
+
+Values are in stored form, as `agentreplay … --json` prints them: integers beyond 2^53, NaN, bytes and dates stand as
+tags. Lists come in pages; `next` is what leads to the next one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flask import Response
+from werkzeug.exceptions import NotFound
+
+from ..recorder.errors import UsageError
+from ..recorder.events import Event
+from ..recorder.store import RunInfo
+from ..replay.between import EDITS, stored_part
+from ..replay.changes import MISSING, to_json
+from ..replay.listing import error_text, row_of
+from ..replay.outline import CallEntry, RoundEntry
+from ..replay.paths import split
+from ..replay.reading import blame as blame_of
+from .answers import json_answer
+from .diff_pages import Place, difference_between, place_named
+from .openapi import (
+    ANY,
+    COUNT,
+    TEXT,
+    TEXT_OR_NULL,
+    Operation,
+    Parameter,
+    Table,
+    list_of,
+    number,
+    one_of,
+    record,
+    ref,
+    text,
+)
+from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, page_of
+from .run_pages import OTHER_PARTS, PARTS, existing_step, run_named
+from .site import Site, site
+from .trees import value_at
+from .version import VERSION
+from .views import counted_changes
+
+TABLE: Final = Table()
+
+EVENTS: Final = 200
+MOST_EVENTS: Final = 1_000
+STEPS: Final = 100
+MOST_STEPS: Final = 500
+
+RUN: Final = text("run", 'A run: "run42", its number, its uid or the start of it, or "@last".', where="path")
+STEP: Final = number("step", "A step; 0 is the start.", where="path")
+SEQ: Final = number("seq", "An event, by its number in the run.", where="path")
+POINTER: Final = text("path", "A JSON Pointer; all of it unless given.", most=20_000, default="")
+PART: Final = one_of("part", "A part of the state.", PARTS, default="payload")
+NEXT: Final = {"type": ["integer", "null"]}
+
+
+# -- runs -----------------------------------------------------------------------------------------------------------
+
+
+@TABLE.add(
+    Operation(
+        "index",
+        "GET",
+        "",
+        "What this server is: its version, what it offers, and the token that changes need.",
+        answer=record(
+            {"version": TEXT, "store": TEXT, "read_only": {"type": "boolean"}, "features": list_of(TEXT), "csrf": TEXT}
+        ),
+    )
+)
+def index() -> Response:
+    """What this server is."""
+    found = site()
+    return json_answer(
+        {
+            "version": VERSION,
+            "store": found.store.name,
+            "read_only": found.guard.read_only,
+            "features": sorted(found.features),
+            "csrf": found.guard.csrf,
+        }
+    )
+
+
+@TABLE.add(
+    Operation(
+        "runs",
+        "GET",
+        "/runs",
+        "The runs of the store, a page of them.",
+        (
+            one_of("status", "Only runs that stand so.", STATUSES),
+            text("agent", "Only runs of this agent."),
+            text("q", "Only runs whose agent, uid or error contains this, in any case, or that are called so."),
+            one_of("sort", "By what they are sorted; downwards with a dash.", SORTS, default="-run"),
+            text("cursor", "`next` of the page before.", default=""),
+            number("limit", "Runs on a page.", 1, LARGEST_PAGE, default=PAGE),
+        ),
+        record({"runs": list_of(ref("Run")), "next": TEXT_OR_NULL}),
+    )
+)
+def runs(status: str | None, agent: str | None, q: str | None, sort: str, cursor: str, limit: int) -> Response:
+    """A page of runs."""
+    found = site()
+    wanted = Wanted(status or "", agent or "", q or "", sort, cursor, limit)
+    chosen = page_of(found.runs(), wanted, lambda info: found.end_of(info).error)
+    return json_answer({"runs": [run_json(found, info) for info in chosen.runs], "next": chosen.next or None})
+
+
+@TABLE.add(
+    Operation(
+        "run",
+        "GET",
+        "/runs/{run}",
+        "A run, how many steps it has by now, and the calls of its last step that are not answered.",
+        (RUN,),
+        record({"run": ref("Run"), "last_step": COUNT, "in_flight": list_of(ref("Call"))}),
+    )
+)
+def run(run: str) -> Response:
+    """A run."""
+    found, info = site(), run_named(run)
+    last = found.reader.last_step(info)
+    flying: list[CallEntry] = []
+    if info.status in ("running", "crashed"):
+        flying = [call for entry in found.reader.entries(info, last, last + 1) for call in entry.calls]
+    return json_answer(
+        {
+            "run": run_json(found, info),
+            "last_step": last,
+            "in_flight": [call_json(call) for call in flying if call.status == "open"],
+        }
+    )
+
+
+def run_json(found: Site, info: RunInfo) -> dict[str, Any]:
+    """What the API says of a run."""
+    end = found.end_of(info)
+    return row_of(info, found.names()) | {"head": info.head_seq, "error": end.error or None, "tokens": end.tokens}
+
+
+# -- steps ----------------------------------------------------------------------------------------------------------
+
+
+@TABLE.add(
+    Operation(
+        "steps",
+        "GET",
+        "/runs/{run}/steps",
+        "The steps of a run in order, a page of them.",
+        (
+            RUN,
+            number("start", "The first step.", default=0),
+            number("limit", "Steps on a page.", 1, MOST_STEPS, default=STEPS),
+        ),
+        record({"steps": list_of(ref("Step")), "next": NEXT}),
+    )
+)
+def steps(run: str, start: int, limit: int) -> Response:
+    """A page of steps."""
+    found, info = site(), run_named(run)
+    last = found.reader.last_step(info)
+    stop = min(start + limit, last + 1)
+    entries = found.reader.entries(info, start, stop) if start < stop else []
+    return json_answer(
+        {"steps": [step_json(found, info, entry) for entry in entries], "next": stop if stop <= last else None}
+    )
+
+
+@TABLE.add(
+    Operation(
+        "step",
+        "GET",
+        "/runs/{run}/steps/{step}",
+        "A step: what it decided and why, what it asked to change, and its calls.",
+        (RUN, STEP),
+        record({"step": ref("Step"), "decision": ANY, "requests": list_of(ref("Event")), "events": COUNT}),
+    )
+)
+def step(run: str, step: int) -> Response:
+    """A step."""
+    found, info = site(), run_named(run)
+    number_ = existing_step(info, step)
+    share, total = found.reader.share_of(info, number_)
+    entry = found.reader.entry(info, number_, share)
+    return json_answer(
+        {
+            "step": step_json(found, info, entry),
+            "decision": entry.decision,
+            "requests": [event_json(event) for event in entry.requests],
+            "events": total,
+        }
+    )
+
+
+def step_json(found: Site, info: RunInfo, entry: RoundEntry) -> dict[str, Any]:
+    """What the API says of a step."""
+    facts = found.overviews.of(info).step(entry.step)
+    names = found.names()
+    return {
+        "step": entry.step,
+        "decision": entry.word,
+        "outcome": entry.outcome,
+        "duration": entry.duration,
+        "reasoning": entry.reasoning,
+        "calls": [call_json(call) for call in entry.calls],
+        "changes": counted_changes(entry) if facts is None else facts.changes,
+        "warnings": entry.warnings,
+        "children": [
+            {"run": names.of(child.run) or child.run, "agent": child.name, "status": child.status}
+            for child in entry.children
+        ],
+    }
+
+
+def call_json(call: CallEntry) -> dict[str, Any]:
+    """What the API says of a call."""
+    return {
+        "call": call.call,
+        "kind": call.kind,
+        "name": call.name,
+        "status": call.status,
+        "duration": call.duration,
+        "within": call.within,
+        "seq": call.seq,
+        "end_seq": call.end_seq,
+        "error": None if call.error is None else error_text(call.error),
+    }
+
+
+@TABLE.add(
+    Operation(
+        "state",
+        "GET",
+        "/runs/{run}/steps/{step}/state",
+        "The payload after a step, or another part of the state, or what stands at a path in it.",
+        (RUN, STEP, one_of("part", "A part of the state.", [*PARTS, *OTHER_PARTS], default="payload"), POINTER),
+        ANY,
+    )
+)
+def state(run: str, step: int, part: str, path: str) -> Response:
+    """The value at a path of a state."""
+    info = run_named(run)
+    reached = site().reader.state(info, existing_step(info, step))
+    return _value(stored_part(reached, part), path)
+
+
+def _value(value: Any, path: str) -> Response:
+    found = value_at(value, split(path))
+    if found is MISSING:
+        raise NotFound(f"there is nothing at {path[:200]}")
+    return json_answer(found)
+
+
+# -- differences ----------------------------------------------------------------------------------------------------
+
+
+@TABLE.add(
+    Operation(
+        "diff",
+        "GET",
+        "/diff",
+        "What lies between two steps, of one run or of two, and which event made each change.",
+        (
+            text("from", "The step before, such as run42:6; the one before `to` unless given.", least=1),
+            text("to", "The step after, such as run42:7.", least=1, required=True),
+            PART,
+        ),
+        record({"from": TEXT, "to": TEXT, "changes": list_of(ref("Change"))}),
+    )
+)
+def diff(part: str, to: str, **given: Any) -> Response:
+    """What lies between two steps."""
+    new = place_named("to", to)
+    start = given["from"]
+    old = place_named("from", start) if start else Place(new.info, max(new.step - 1, 0))
+    if part not in EDITS:
+        raise UsageError(f"changes of {part} cannot be followed; choose from {', '.join(EDITS)}")
+    found = difference_between(old, new, part)
+    rows = [to_json(change) for change in found.changes]
+    if old.info.uid != new.info.uid:
+        for row, info in zip(rows, found.cause_runs, strict=True):
+            row["cause"] = None if row["cause"] is None else row["cause"] | {"run": info.id}
+    return json_answer({"from": f"{old.info.id}:{old.step}", "to": f"{new.info.id}:{new.step}", "changes": rows})
+
+
+@TABLE.add(
+    Operation(
+        "blame",
+        "GET",
+        "/runs/{run}/blame",
+        "Every event that ever changed the value at a path of the payload, newest first.",
+        (
+            RUN,
+            Parameter("path", "A JSON Pointer.", {"type": "string", "maxLength": 20_000}, default=""),
+            number("step", "The step after which the path means what it means; the last unless given."),
+        ),
+        record({"changes": list_of(ref("Change"))}),
+    )
+)
+def blame(run: str, path: str, step: int | None) -> Response:
+    """Every change of a value."""
+    info = run_named(run)
+    number_ = site().reader.last_step(info) if step is None else existing_step(info, step)
+    try:
+        changes = blame_of(info, path, site().store, step=number_)
+    except UsageError as error:
+        raise NotFound(str(error)) from None
+    return json_answer({"changes": [to_json(change) | {"note": getattr(change, "note", None)} for change in changes]})
+
+
+# -- events ---------------------------------------------------------------------------------------------------------
+
+
+@TABLE.add(
+    Operation(
+        "events",
+        "GET",
+        "/runs/{run}/events",
+        'The events of a run in order, a page of them. Large values are tags, {"$type": "blob", hash, size}.',
+        (
+            RUN,
+            number("after", "The event behind which they begin; -1 for the first.", -1, default=-1),
+            number("limit", "Events on a page.", 1, MOST_EVENTS, default=EVENTS),
+        ),
+        record({"events": list_of(ref("Event")), "next": NEXT}),
+    )
+)
+def events(run: str, after: int, limit: int) -> Response:
+    """A page of events."""
+    info = run_named(run)
+    found = list(site().reader.events_after(info, after, limit)) if after < info.head_seq else []
+    last = found[-1].seq if found else after
+    return json_answer(
+        {"events": [event_json(event) for event in found], "next": last if last < info.head_seq else None}
+    )
+
+
+@TABLE.add(
+    Operation(
+        "event",
+        "GET",
+        "/runs/{run}/events/{seq}",
+        "An event with all that it refers to, or what stands at a path in its data.",
+        (RUN, SEQ, text("path", "A JSON Pointer into its data; the whole event unless given.", most=20_000)),
+        ANY,
+    )
+)
+def event(run: str, seq: int, path: str | None) -> Response:
+    """An event."""
+    info = run_named(run)
+    try:
+        found = site().reader.event(info, seq, whole=True)
+    except UsageError as error:
+        raise NotFound(str(error)) from None
+    return json_answer(event_json(found)) if path is None else _value(found.data.model_dump(), path)
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """What the API says of an event."""
+    return {
+        "seq": event.seq,
+        "round": event.round,
+        "kind": event.kind,
+        "version": event.version,
+        "time": event.time.isoformat(timespec="microseconds"),
+        "within": event.within,
+        "task": event.task,
+        "data": event.data.model_dump(),
+        "hash": event.hash,
+    }
