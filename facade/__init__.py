@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .exporting import export_run as export_run
     from .importing import import_file as import_file
     from .recorder.agent_result import AgentResult as AgentResult
     from .recorder.context import Context as Context
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from .recorder.errors import UnregisteredType as UnregisteredType
     from .recorder.errors import UsageError as UsageError
     from .recorder.errors import VersionConflict as VersionConflict
-    from .recorder.exporting import export_run as export_run
     from .recorder.joining import join as join
     from .recorder.locate import open_store as open_store
     from .recorder.loop import agent as agent
@@ -116,7 +116,7 @@ _HOME = {
     "compare_runs": "replay.compare",
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
-    "export_run": "recorder.exporting",
+    "export_run": "exporting",
     "import_file": "importing",
     "join": "recorder.joining",
     "model": "recorder.decorators",

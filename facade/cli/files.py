@@ -61,6 +61,7 @@ def import_(files: tuple[str, ...], store: str | None, wanted: str | None, salva
     examples=[
         "agentreplay export run42 refunds.failed.jsonl",
         "agentreplay export @last | ssh elsewhere agentreplay import /dev/stdin",
+        "agentreplay export run42 refunds.html --format html",
     ],
 )
 @click.argument("run", metavar="RUN", help="The run.")
@@ -68,13 +69,17 @@ def import_(files: tuple[str, ...], store: str | None, wanted: str | None, salva
     "file", required=False, metavar="[FILE]", type=click.Path(), help="The file; stdout unless given, or -."
 )
 @store_option
-@click.option("--format", "wanted", default="cassette", metavar="NAME", help="The format: cassette.")
+@click.option("--format", "wanted", default="cassette", metavar="NAME", help="The format: cassette, or html.")
 def export(run: str, file: str | None, store: str | None, wanted: str) -> None:
     """Write a run to a file, for git and for sharing.
 
     A cassette holds the run with its child runs, and with the events that it shares if it is a fork, as lines of JSON.
     It loses nothing: importing it elsewhere and exporting it there gives the same bytes. The file is replaced as a
     whole or not at all. Secrets that were replaced when the run was recorded stay replaced; nothing else is taken out.
+
+    With --format html it is a page that opens from disk in any browser, without a server or a network: the steps, the
+    payload after each, what changed it and why, calls and messages. Values of more than 20 KB, and the steps in the
+    middle of a run of more than 2,000, are left out, and the page says so.
     """
     from .exporting import export as write_export
 
