@@ -196,10 +196,11 @@ class Comparison:
         """The code ends where the recording, as far as it is known, goes on or breaks off."""
         recorded = self._script.round(strand.round).finished
         if recorded is not None and recorded.data.outcome == "continue":
-            if data.error is not None:
+            goes_on = self._course.goes_on_after(self._run)
+            if data.error is not None and (goes_on or self._broken_off is not None):
                 site = raise_site(data.error.value)
                 self._part("another error", strand, recorded, MISSING, _told(data.error), site=site)
-            elif self._course.goes_on_after(self._run):
+            elif goes_on:
                 self._part("another outcome", strand, recorded, "the run goes on", f"the run ends as {data.status}")
 
     # -- what was never asked for ------------------------------------------------------------------------

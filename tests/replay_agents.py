@@ -336,6 +336,22 @@ def falls(round_index: int, context: ar.Context) -> Any:
     return ar.Complete("unreachable")
 
 
+@ar.agent("endless", max_rounds=2)
+def endless(round_index: int, context: ar.Context) -> Any:
+    """Reaches its bound."""
+    context.change(new={f"left {round_index}": stock("lamp")})
+    return ar.Continue()
+
+
+@ar.agent("stopped", max_rounds=9)
+def stopped(round_index: int, context: ar.Context) -> Any:
+    """Is cancelled after its second round."""
+    stock("lamp")
+    if round_index == 2:
+        context.signal.abort("enough")
+    return ar.Continue()
+
+
 # -- state that folding does not know ------------------------------------------------------------------
 
 

@@ -34,7 +34,21 @@ START: dict[str, Any] = {"desk": {"left": 0}}
 
 LOOPS: list[str] = ["triage", "plain_loop"]
 
-AGENTS = ["desk", "nested", "chief", "gate", "falls", "fleet", "ticker", "counting", "clerk", "caching", *LOOPS]
+AGENTS = [
+    "desk",
+    "nested",
+    "chief",
+    "gate",
+    "falls",
+    "endless",
+    "stopped",
+    "fleet",
+    "ticker",
+    "counting",
+    "clerk",
+    "caching",
+    *LOOPS,
+]
 
 
 def agent_of(name: str) -> Any:
@@ -475,7 +489,7 @@ def test_inspecting_a_run_consumes_nothing() -> None:
 # -- recordings that end in the middle -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["desk", "nested", "chief", "falls", "triage", "plain_loop"])
+@pytest.mark.parametrize("name", ["desk", "nested", "chief", "falls", "endless", "stopped", "triage", "plain_loop"])
 def test_a_recording_that_ends_anywhere_replays_up_to_there(name: str) -> None:
     """Cut off after each event, as a crash does: no difference, nothing called, and the result says how far it went."""
     journal = Journal()

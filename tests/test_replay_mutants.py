@@ -280,6 +280,10 @@ ENDS = [
     Mutant(
         "plain_loop", 'while not state["done"]', 'while len(state["notes"]) < 4', 4, "another outcome", None, "/rounds"
     ),
+    Mutant("endless", "max_rounds=2", "max_rounds=1", 1, "another error", None, ""),
+    Mutant("endless", "max_rounds=2", "max_rounds=3", 3, "another outcome", None, "/rounds"),
+    Mutant("stopped", '("enough")', '("too much")', 2, "another error", None, "/message"),
+    Mutant("stopped", "round_index == 2", "round_index == 1", 1, "another error", None, ""),
     Mutant("gate", '"approve", {', '"allow", {', 2, "another outcome", None, "/interrupt", '"allow"'),
     Mutant("gate", '"left": left}):', '"left": 5}):', 2, "another outcome", None, "/reason/left", '"left": 5'),
     Mutant(
@@ -802,7 +806,7 @@ def test_differences_of_a_child_run_are_gathered_with_those_of_its_parent() -> N
         (PAYLOADS[6], "payload:$.tags"),
         (ENDS[11], "outcome:$.value.receipt"),
         (ENDS[5], "error:$.message"),
-        (ENDS[21], "outcome:$.reason.left"),
+        (ENDS[25], "outcome:$.reason.left"),
     ],
 )
 def test_what_a_rule_names_is_no_difference(mutant: Mutant, rule: str) -> None:

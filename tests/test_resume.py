@@ -34,6 +34,8 @@ AGENTS: dict[str, Callable[[], Any]] = {
     "state in a closure": replay_agents.counting,
     "state in an object": lambda: replay_agents.Clerk().step,
     "an error that ends it": lambda: replay_agents.falls,
+    "a bound that it reaches": lambda: replay_agents.endless,
+    "a signal that cancels it": lambda: replay_agents.stopped,
     "a loop of its own": lambda: replay_agents.triage,
     "a loop that is not touched": lambda: replay_agents.plain_loop,
 }
