@@ -79,6 +79,7 @@ class RunComparison:
         relation: see `Relation`.
         shared: the last step that is the same events in both; None if they share none. Step 0 is the start.
         pairs: the steps after that; of runs that share nothing, all of them, the start included.
+        foreign: whether the redaction tokens of the runs can be compared by their kind only.
         first: the number of the first pair that differs; None if none does.
         differences: in what that pair differs, in order.
     """
@@ -90,7 +91,7 @@ class RunComparison:
     pairs: Sequence[StepPair] = ()
     first: int | None = None
     differences: Sequence[RunDifference] = ()
-    _logs: tuple[_Log, _Log] | None = None
+    foreign: bool = False
 
     def shared_steps(self, count: int) -> list[StepPrint]:
         """The last of the steps that both runs have as events, up to `count` of them; the start aside."""
@@ -116,8 +117,8 @@ class RunComparison:
         """In what a pair differs, in order; the first pair has number 0."""
         if at == self.first:
             return list(self.differences)
-        assert self._logs is not None  # there are pairs
-        return _look(self._logs, self.pairs, at)
+        old, new = [_Log(self.store, info, self.foreign) for info in self.runs]
+        return _look((old, new), self.pairs, at)
 
     @cached_property
     def counts(self) -> dict[Status, int]:
@@ -182,7 +183,7 @@ def compare_runs(run: RunRef, other: RunRef, store: EventStore | str | None = No
     elif seq is not None and steps[0] and steps[0][0].step > 0:
         shared = steps[0][0].step - 1
     first, told = _first(logs, pairs)
-    return RunComparison(found, (old, new), relation, shared, pairs, first, told, logs)
+    return RunComparison(found, (old, new), relation, shared, pairs, first, told, foreign)
 
 
 def _pair(old: StepPrint | None, new: StepPrint | None) -> StepPair:

@@ -13,7 +13,6 @@ run3  refunds  completed  10 steps  fork of run1
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
@@ -22,6 +21,7 @@ from rich.text import Text
 
 from ..recorder.store import RunInfo
 from ..replay.compare import RunComparison, StepPair
+from ..replay.excerpt import Skipped, excerpt
 from ..replay.readable import count, visible
 from ..replay.run_difference import RunDifference
 from ..replay.step_prints import StepPrint
@@ -141,27 +141,13 @@ class _Columns:
             self._gap(f"steps 1 to {left_out:,} are shared" if left_out > 1 else "step 1 is shared")
         for step in self._before:
             self._line(("=", "dim"), step, step, "shared")
-        for piece in self._pieces():
-            if isinstance(piece, str):
-                self._gap(piece)
+        pieces = excerpt(found.pairs, found.first, context=CONTEXT, most=PAIRS, full=self._full)
+        for piece in pieces:
+            if isinstance(piece, Skipped):
+                self._gap(f"{piece}: --full shows all" if piece.different else str(piece))
             else:
-                self._pair(piece, is_first=found.first is not None and piece is found.pairs[found.first])
-
-    def _pieces(self) -> Iterator[StepPair | str]:
-        """Pairs to show, and words for those that are not."""
-        pairs, first = self._found.pairs, self._found.first
-        shown = _shown(pairs, first, full=self._full)
-        skipped: list[StepPair] = []
-        for at, pair in enumerate(pairs):
-            if at in shown:
-                if skipped:
-                    yield _skipped(skipped)
-                skipped = []
-                yield pair
-            elif pair.numbers != (0, 0):
-                skipped.append(pair)
-        if skipped:
-            yield _skipped(skipped)
+                at, pair = piece
+                self._pair(pair, is_first=at == found.first)
 
     def _gap(self, text: str) -> None:
         write(self._page, f"   {'':{self._digits}}  ", (f"… {text}", "dim"))
@@ -188,24 +174,6 @@ class _Columns:
 
     def _fitted(self, text: str) -> str:
         return set_cell_size(text, self._digits + self._word + self._calls + 4)
-
-
-def _shown(pairs: Sequence[StepPair], first: int | None, *, full: bool) -> set[int]:
-    """The numbers of the pairs to show."""
-    if full:
-        return set(range(len(pairs)))
-    odd = [at for at, pair in enumerate(pairs) if pair.status not in ("same", "payload") or at == first]
-    near = {at + by for at in odd[:PAIRS] for by in range(-CONTEXT, CONTEXT + 1)}
-    return {at for at in near if 0 <= at < len(pairs) and (at in odd or pairs[at].numbers != (0, 0))}
-
-
-def _skipped(pairs: Sequence[StepPair]) -> str:
-    found = Counter(pair.status for pair in pairs)
-    words = {"same": "the same", "payload": "the same on another payload"}
-    if len(found) == 1 and pairs[0].status in words:
-        return f"{count(len(pairs), 'step')} {words[pairs[0].status]}"
-    odd = len(pairs) - found["same"] - found["payload"]
-    return f"{count(len(pairs), 'more step')}, {odd:,} of them different: --full shows all"
 
 
 def _word(step: StepPrint) -> str:
