@@ -169,6 +169,7 @@ class Call:
     def begins_stream(self) -> None:
         """Note that the call gives a stream, perhaps an empty one."""
         self._stream = _Stream()
+        self._recorder.open_streams[self] = None
 
     def gave(self, chunk: Any) -> None:
         """Note a chunk of the stream."""
@@ -182,6 +183,10 @@ class Call:
                 self._stream.add(chunk)
                 if self.scope.within is None:
                     self._stream.turns.append(self._log.turn())
+
+    def left_open(self) -> None:
+        """Append, without waiting, that a stream which is still open when its run ends gave what it gave so far."""
+        self._log.post(*self._return(None, True), round=self._round, scope=self.scope)
 
     def returned(self, value: Any, *, abandoned: bool = False) -> None:
         """Append `*.returned`."""
@@ -248,6 +253,7 @@ class Call:
         self, value: Any, abandoned: bool = False, inline: bool = False
     ) -> tuple[str, Callable[[], Data | None]]:
         duration, stream = round(time.perf_counter() - self._started, 6), self._stream
+        self._recorder.open_streams.pop(self, None)
         extra = self._extra(inline)
         if abandoned:
             extra["abandoned"] = True
@@ -285,6 +291,7 @@ class Call:
         return not any(all_in(error, stop) for stop in STOPS)
 
     def _failure(self, error: BaseException, inline: bool = False) -> tuple[str, Callable[[], Data | None]]:
+        self._recorder.open_streams.pop(self, None)
         duration, info = round(time.perf_counter() - self._started, 6), error_info(error)
         extra = self._extra(inline)
 
@@ -310,6 +317,7 @@ class Call:
 
     def _post_cancelled(self) -> None:
         """Append `call.cancelled`, without waiting: what is being cancelled or closed has no time."""
+        self._recorder.open_streams.pop(self, None)
 
         def make() -> Data | None:
             return CallCancelledData(call=self.id, turn=self._turn()) if self.id else None

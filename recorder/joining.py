@@ -79,7 +79,7 @@ class JoinedRecorder(RunRecorder):
         self.captured = None
         self.attachment = self.guard = None
         self.context = None
-        self.threads, self.due_threads = {}, {}
+        self.threads, self.due_threads, self.open_streams = {}, {}, {}
         self._calls = 0
         self._answered = (-1, "")
         unusable: StoreError | None = None

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .ambient import Captured
 from .attaching import Attachment
@@ -46,6 +46,9 @@ from .scope import Scope, current
 from .signals import RecordingStopped
 from .stack import FRAMES_OF_A_RUN, has_room
 from .store import EventStore, RunInfo, new_uid
+
+if TYPE_CHECKING:
+    from .calls import Call
 
 logger = logging.getLogger("agentreplay")
 
@@ -131,6 +134,7 @@ class RunRecorder:
         self.attachment = attachment
         self.guard = guard
         self.context: Any = None
+        self.open_streams: dict[Call, None] = {}  # calls whose streams were neither read to the end nor closed
         self.due_threads: dict[object, float] = {}  # started or submitted at that time, and not at work yet
         self.threads: dict[int, int] = {}  # the ident of each that the run has started, and how often it is at work
         if attachment is not None:
@@ -477,9 +481,14 @@ class RunRecorder:
         if self.captured is not None and (told := self.captured.told()) is not None:
             self.emit("report", ReportData(source="capture", message=told, content=self.captured.uncaptured))
 
+    def _before_the_end(self) -> None:
+        for call in list(self.open_streams):
+            call.left_open()
+        self._tell_uncaptured()
+
     def suspend(self, reason: str) -> None:
         """End this process's part of an interrupted run, which may be resumed."""
-        self._tell_uncaptured()
+        self._before_the_end()
         interrupts = [raised.interrupt for raised in self.interrupts]
         self.emit("run.suspended", RunSuspendedData(reason=reason, interrupts=interrupts))
 
@@ -493,7 +502,7 @@ class RunRecorder:
         result: Mapping[str, Any] | None = None,
     ) -> None:
         """Record the end of the run, always its last event."""
-        self._tell_uncaptured()
+        self._before_the_end()
         self.emit(
             "run.finished",
             lambda: RunFinishedData(

@@ -11,6 +11,7 @@ from ..recorder.calls import Call
 from ..recorder.errors import LossyAnswer, UnknownType
 from ..recorder.events import Event
 from .answers import AnswerTypes
+from .divergence import Difference, value_difference
 from .script import RecordedCall
 
 if TYPE_CHECKING:
@@ -62,7 +63,14 @@ class RecordedAnswer:
     def stream(self) -> Generator[Any, Any, Any]:
         """The items that the generator gave, and what it returned."""
         ended = self._run.course.turns.take(self._run, self._recorded)
-        yield from self._chunks(ended)
+        chunks = self._chunks(ended)
+        for number, chunk in enumerate(chunks, 1):
+            try:
+                yield chunk
+            except GeneratorExit:
+                self._left(ended, number, len(chunks))
+                raise
+        self._read_on(ended, len(chunks))
         return self._outcome(ended)
 
     async def astream(self) -> AsyncGenerator[Any, Any]:
@@ -72,12 +80,47 @@ class RecordedAnswer:
         chunks = self._chunks(ended) if ended is not None else []
         for number, chunk in enumerate(chunks):
             await turns.achunk(self._run, self._recorded, number)
+            self._run.open_streams[self] = number + 1, len(chunks)
             try:
                 yield chunk
             except GeneratorExit:
+                self._run.open_streams.pop(self, None)
+                self._left(ended, number + 1, len(chunks))
                 await turns.aclosed(self._run, self._recorded)
                 raise
+        self._run.open_streams.pop(self, None)
+        self._read_on(ended, len(chunks))
         self._outcome(await turns.atake(self._run, self._recorded))
+
+    def left_open(self, number: int, count: int) -> Difference | None:
+        """What differs where the run ends while the code has read so many items, and has not closed the stream."""
+        ended = self._recorded.ended
+        if ended is None or number == count:
+            return None
+        return self._other_end(f"left after {number} of {count} items", ended)
+
+    def _left(self, ended: Event | None, number: int, count: int) -> None:
+        """The code leaves a stream; the recording may have read on."""
+        if ended is not None and number < count:
+            self._run.course.parts_while_closing(self._other_end(f"left after {number} of {count} items", ended))
+
+    def _read_on(self, ended: Event | None, count: int) -> None:
+        """The code wants another item; the recording may have left the stream."""
+        if ended is not None and getattr(ended.data, "abandoned", False):
+            self._run.course.parts(self._other_end(f"read on after {count} items, where the recording left it", ended))
+
+    def _other_end(self, what: str, ended: Event) -> Difference:
+        call = self._recorded
+        return value_difference(
+            "another outcome",
+            "left" if getattr(ended.data, "abandoned", False) else "read to its end",
+            what,
+            step=call.called.round,
+            seq=ended.seq,
+            call=call.call,
+            name=call.name,
+            run=self._run.info.id,
+        )
 
     def _future(self) -> concurrent.futures.Future[Any]:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()

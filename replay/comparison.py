@@ -169,6 +169,9 @@ class Comparison:
         if finished is None:
             self._ends_early(data, strand)
             self._course.recording_ends(self._run)
+        for answer, (number, count) in list(self._run.open_streams.items()):
+            if (difference := answer.left_open(number, count)) is not None:
+                self._tell(difference)
         expected, actual = finished.data, data
         rounds = self._script.last_round
         # An error with which the recording ended later is not the one that was expected here.

@@ -306,6 +306,12 @@ class Course(Waiting):
         if not self._collect:
             self.stop(Divergence(difference))
 
+    def parts_while_closing(self, difference: Difference) -> None:
+        """`parts`, where nothing may be raised: the code is stopped at what it does next."""
+        self.differences.append(difference)
+        if not self._collect:
+            self._stopped = self._stopped or Divergence(difference)
+
     def cannot_answer(self, run: RecordedRun, name: str) -> None:
         """Stop code that asks for what has no answer, even where all differences are wanted."""
         self.stop(Divergence(*self.differences))

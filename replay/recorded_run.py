@@ -128,6 +128,7 @@ class RecordedRun(Attachment):
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self._to_redo: list[tuple[int, Event]] = []
+        self.open_streams: dict[RecordedAnswer, tuple[int, int]] = {}  # items read, of how many
         self._child_turns: dict[tuple[str, str], int] = {}
 
     def attach(self, recorder: RunRecorder) -> None:
