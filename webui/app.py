@@ -12,8 +12,8 @@ from werkzeug.exceptions import HTTPException
 
 from ..recorder.errors import AgentReplayError, CorruptLog, RunNotFound, StoreError, UsageError
 from ..recorder.store import EventStore
-from . import api, diff_pages, event_pages, health, live_api, openapi, pages, run_pages
-from .rendering import STATIC, render
+from . import api, compare_api, compare_pages, diff_pages, event_pages, health, live_api, openapi, pages, run_pages
+from .rendering import STATIC, compile_templates, render
 from .security import MAX_BODY, TOKEN_LENGTH, Guard, is_loopback, names_of, protect
 from .site import Site, site
 from .version import VERSION
@@ -56,7 +56,8 @@ def create_app(
     protect(made, guard)
     for blueprint in (module.blueprint for module in (pages, run_pages, diff_pages, event_pages, health)):
         made.register_blueprint(blueprint)
-    openapi.register(made, (api.TABLE, live_api.TABLE), VERSION)
+    compare_pages.register(made)
+    openapi.register(made, (api.TABLE, live_api.TABLE, compare_api.TABLE), VERSION)
     made.before_request(_request_begins)
     made.teardown_request(_request_ends)
     made.register_error_handler(AgentReplayError, _ours)
@@ -103,6 +104,7 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
         raise UsageError(
             f"cannot listen on {host}, port {port}: {error.strerror}. --port 0 takes any that is free"
         ) from None
+    compile_templates()  # now, rather than while the first page is waited for
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{server.effective_port}/")
     watch = application.extensions["agentreplay"].watch

@@ -39,6 +39,9 @@ FEW_STATES: Final = 8
 LARGE: Final = 2_000_000
 """Bytes of a payload that is large."""
 
+PATIENCE_SECONDS: Final = 0.02
+"""So long the thread waits before it begins with a run: the page that asked for it comes first."""
+
 STAND_BACK_SECONDS: Final = 0.25
 """So long the thread waits for requests, at most, before it goes on with a step."""
 
@@ -253,6 +256,8 @@ class Overviews:
     def _work(self) -> None:
         while (work := self._next()) is not None:
             info, overview = work
+            time.sleep(PATIENCE_SECONDS)  # a large payload is read in one go, and nobody is answered meanwhile
+            self._stand_back()
             for _ in overview.extend(self._store, info):
                 self._stand_back()
                 with self._lock:

@@ -176,13 +176,13 @@ class Reader:
         elif kept is not None:
             after, cost = kept.seq, 8 * len(kept.state)
         else:
-            after, cost = FIRST, self._weight_of_start(info)
+            after, cost = FIRST, self.weight_of_start(info)
         if cost > QUICK:
             return False
         stop = places_of(self.store, info, step, step + 1).stop if step else 1
         return cost + (stop - after) * EVENT <= QUICK
 
-    def _weight_of_start(self, info: RunInfo) -> int:
+    def weight_of_start(self, info: RunInfo) -> int:
         """The bytes of the payload that a run started with."""
         row = next(self.store.rows(info, until=0), None)
         if row is None or row.body is None:
@@ -206,7 +206,7 @@ class Reader:
         return found
 
     def _keep(self, info: RunInfo, step: int, state: RunState) -> None:
-        weight = self._weight_of_start(info)
+        weight = self.weight_of_start(info)
         with self._lock:
             if weight > HEAVY:
                 for key in [key for key, (_, other) in self._states.items() if other > HEAVY and key[0] != info.uid]:

@@ -51,6 +51,12 @@ def environment() -> Environment:
     return made
 
 
+def compile_templates() -> None:
+    """Read all templates, so that no page has to."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+
+
 def render(template: str, /, **context: Any) -> bytes:
     """Render a template; what UTF-8 cannot say, which `shown` would have escaped, is escaped at last."""
     return environment().get_template(template).render(context).encode("utf-8", "backslashreplace")

@@ -44,7 +44,8 @@ MESSAGES: Final = 60
 """Messages of a conversation that are shown at once, the last ones."""
 
 SMALL_LOG: Final = 3_000
-"""A run of no more events is gone through before its page is sent."""
+SMALL_PAYLOAD: Final = 1_000_000
+"""A run of no more events, and of no more bytes at its start, is gone through before its page is sent."""
 
 WAIT_SECONDS: Final = 0.15
 """How long that may take, at most."""
@@ -160,9 +161,10 @@ def picture(run: str) -> Response:
 
 
 def _picture(info: RunInfo, overview: Overview) -> dict[str, Any]:
-    known = picture_of(list(overview.durations), list(overview.sizes), list(overview.failed))
     complete = overview.covers(info)
-    return {"picture": known if complete else None, "complete": complete}
+    known = picture_of(list(overview.durations), list(overview.sizes), list(overview.failed)) if complete else None
+    steps = max(info.steps, len(overview) - 1)
+    return {"picture": known, "complete": complete, "gone_through": max(len(overview) - 1, 0), "of_steps": steps}
 
 
 # -- the page -------------------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def head(run: str) -> Response:
 def _run_page(info: RunInfo, chosen: int) -> Response:
     found = site()
     last = found.reader.last_step(info)
-    quick = info.head_seq <= SMALL_LOG
+    quick = info.head_seq <= SMALL_LOG and found.reader.weight_of_start(info) <= SMALL_PAYLOAD
     overview = found.overviews.complete(info, WAIT_SECONDS) if quick else found.overviews.of(info)
     first = max(chosen - BLOCK // 3, 0) // BLOCK
     final = min(chosen + BLOCK // 2, last) // BLOCK

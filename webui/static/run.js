@@ -78,7 +78,8 @@ class RunPage {
     const turn = ++this.turn;
     this.chosen = step;
     find("#slider").value = step;
-    find("#at").textContent = step;
+    find("#slider").setAttribute("aria-valuetext", `step ${step}`);
+    find("#at").textContent = step.toLocaleString("en");
     find("[data-go='-1']").href = this.url(Math.max(step - 1, 0));
     find("[data-go='1']").href = this.url(Math.min(step + 1, this.last));
     this.list.mark(step);
@@ -126,7 +127,7 @@ class RunPage {
   // After a step is shown: what was left out of it, what is said, and its neighbours beforehand.
   settle(heard) {
     const row = find(`a.step[data-step="${this.chosen}"]`);
-    if (heard && row) find("#says").textContent = row.getAttribute("aria-label");
+    if (heard && row) find("#heard").textContent = row.getAttribute("aria-label");
     document.title = document.title.replace(/ step \d+/, ` step ${this.chosen}`);
     const late = find("#payload[data-src]");
     if (late) this.late(late, this.turn);
