@@ -147,7 +147,7 @@ class Script:
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
         self._inside: dict[str, list[RecordedCall]] = {}
         self._changes: dict[str, list[Event]] = {}
-        self._by_key: dict[tuple[int, str | None, str, str, bytes], list[RecordedCall]] = {}
+        self._by_key: dict[tuple[int, str | None, str, str, bytes], deque[RecordedCall]] = {}
         self._counts: Counter[tuple[Strand, str]] = Counter()
         self._met: Counter[tuple[Strand, str]] = Counter()
         self._interrupted: Event | None = None
@@ -233,7 +233,7 @@ class Script:
         arguments = data.arguments if kind == "tool" else data.request
         call = RecordedCall(data.call, kind, data.name, arguments, key_of(arguments), event)
         self.calls[data.call] = call
-        self._by_key.setdefault((event.round, event.within, kind, data.name, call.key), []).append(call)
+        self._by_key.setdefault((event.round, event.within, kind, data.name, call.key), deque()).append(call)
         self._in_order.setdefault(strand, deque()).append(call)
         if event.within is None:
             self.round(event.round).calls.append(call)
@@ -279,9 +279,14 @@ class Script:
 
     def find(self, kind: str, name: str, key: bytes, strand: Strand) -> RecordedCall | None:
         """The call that asks just this, in its round and within the same call; of equal ones that of the same task."""
-        found = [call for call in self._by_key.get((*strand[:2], kind, name, key), ()) if not call.asked]
-        same = [call for call in found if call.called.task == strand.task]
-        return same[0] if same else found[0] if found else None
+        equal = self._by_key.get((*strand[:2], kind, name, key))
+        while equal and equal[0].asked:
+            equal.popleft()
+        left = (call for call in equal or () if not call.asked)
+        first = next(left, None)
+        if first is None or first.called.task == strand.task:
+            return first
+        return next((call for call in left if call.called.task == strand.task), first)
 
     def with_those_inside(self, call: RecordedCall) -> Iterator[RecordedCall]:
         """A call, and the calls that were made inside of it."""
