@@ -34,6 +34,12 @@ BLOB_LIMIT: Final = 64 * 1024
 BLOB_VALUE: Final = 8 * 1024
 """Only values of at least this many bytes are worth a blob."""
 
+REPEATED_TEXT: Final = 1_024
+"""Texts of a model request from so many characters on, such as a system prompt, are stored once, as blobs."""
+
+MESSAGE_TEXT: Final = 64
+"""A list of texts is a conversation if one of them has so many characters."""
+
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -190,14 +196,23 @@ def encode_data(
     return row
 
 
+def is_conversation(value: Any) -> bool:
+    """Whether a list in a request is stored message by message: one of objects or texts, as histories are."""
+    return type(value) is list and any(
+        type(item) is dict or (type(item) is str and len(item) >= MESSAGE_TEXT) for item in value
+    )
+
+
 def _move_conversations(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
-    """Move each list of messages of the request out of the body."""
+    """Move each list of messages of the request, and each text that may be sent again and again, out of the body."""
     request = body.get("request")
     if type(request) is not dict:
         return body
     moved = {}
     for name, value in request.items():
-        if type(value) is list and value and all(type(item) is dict and "$type" not in item for item in value):
+        if type(value) is str and len(value) >= REPEATED_TEXT:
+            moved[name] = _kept_apart(value, row)
+        elif is_conversation(value):
             addresses = []
             for message in value:
                 content = dumps(message)
@@ -229,8 +244,12 @@ def _blob_for(value: Any, row: StoredEvent) -> Any:
     if type(value) not in (str, dict, list) or (type(value) is dict and value.get("$type") == "messages"):
         return value
     content = dumps(value)
-    if len(content) < BLOB_VALUE:
-        return value
+    return value if len(content) < BLOB_VALUE else _kept_apart(value, row, content)
+
+
+def _kept_apart(value: Any, row: StoredEvent, content: bytes | None = None) -> dict[str, Any]:
+    """Keep a value under its content address; returns the tag that stands for it."""
+    content = dumps(value) if content is None else content
     address = content_address(content)
     row.blobs[address] = content
     return {"$type": "blob", "hash": address, "size": len(content)}

@@ -79,12 +79,14 @@ class SqlStore(ConnectedStore):
         by_hash = sa.select(message.c.id).where(message.c.hash == sa.bindparam("h"))
         self._message_id = Statement(by_hash, dialect, ("h",))
         self._message_ids: dict[str, int] = {}
+        self._kept_blobs: set[str] = set()
         self._message_addresses: dict[int, str] = {}
         self._summaries: dict[tuple[str, ...], Statement] = {}
         self._heartbeat = Statement(replacing(dialect, heartbeats, "run", "time"), dialect, ["run", "time"])
 
     def _rolled_back(self) -> None:
         self._message_ids.clear()  # some may be ids that the transaction gave
+        self._kept_blobs.clear()
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -216,7 +218,11 @@ class SqlStore(ConnectedStore):
         `ids` knows the messages that came with earlier rows, and learns those of this one.
         """
         for address, content in row.blobs.items():
-            self._keep(execute, blob, address, content)
+            if address not in self._kept_blobs:
+                self._keep(execute, blob, address, content)
+                if len(self._kept_blobs) > REMEMBERED:
+                    self._kept_blobs.clear()
+                self._kept_blobs.add(address)
         if not row.conversations:
             return None
         ids = {} if ids is None else ids

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRST", "Addition", "EventStore", "Head", "RunInfo", "RunRef", "Snapshot", "Summary", "new_uid"]
 
+REPEATED: Final = 64 * 1024
+"""Blobs of at most so many bytes are kept at hand when they were read: many requests may refer to one."""
+
+BLOBS_AT_HAND: Final = 64
+
 
 class EventStore(ABC):
     """An append-only log per run.
@@ -45,6 +50,7 @@ class EventStore(ABC):
     def __init__(self, rules: RedactionRules | None = None) -> None:
         self._rules = rules
         self._redactor: Redactor | None = None
+        self._read_blobs: dict[str, bytes] = {}  # the last ones that were read
         self._heads: dict[int, Head] = {}
 
     @property
@@ -339,7 +345,14 @@ class EventStore(ABC):
         return [parsed[address] for address in addresses]
 
     def _blob(self, address: str) -> bytes:
-        return self.read_contents([address])[address]
+        known = self._read_blobs.get(address)
+        if known is None:
+            known = self.read_contents([address])[address]
+            if len(known) <= REPEATED:
+                while len(self._read_blobs) >= BLOBS_AT_HAND:
+                    self._read_blobs.pop(next(iter(self._read_blobs)), None)
+                self._read_blobs[address] = known
+        return known
 
     def note(self, uid: str) -> dict[str, Any]:
         """What the store knows of a run beside its events. None of it is exported.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..recorder.attaching import Answer, Attachment
 from ..recorder.calls import Call, Effect
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
-from ..recorder.event_codec import digest_of
+from ..recorder.event_codec import digest_of, is_conversation
 from ..recorder.events import Data, Event, ReportData
 from ..recorder.hashes import content_address
 from ..recorder.leaves import live_tree
@@ -410,7 +410,7 @@ def _with_tags(kind: str, arguments: Any) -> Any:
 
 def _as_conversation(value: Any) -> Any:
     """A list of messages as the tag that stands for it; anything else as it is."""
-    if type(value) is list and value and all(type(item) is dict and "$type" not in item for item in value):
+    if is_conversation(value):
         digest = digest_of([content_address(dumps(message)) for message in value])
         return {"$type": "messages", "hash": digest, "count": len(value)}
     return value
