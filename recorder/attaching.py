@@ -8,13 +8,17 @@ recorder: it knows only that some calls are answered and the others are to be ma
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from .errors import UsageError
+from .signals import ReplayStopped
 
 if TYPE_CHECKING:
     from .calls import Call, Effect
@@ -180,6 +184,10 @@ def waits(what: Waiting | None) -> Iterator[None]:
         waiting.reset(token)
 
 
+REPLAYED_BY: Final = "AGENTREPLAY_REPLAYED_BY"
+"""In the environment while a process replays code: its pid. Processes that the code starts make no effect."""
+
+
 def attachment_for(name: str, begun_with: Mapping[str, Any], parent_scope: Scope | None) -> Attachment | None:
     """What a run that begins here is attached to: its part of the parent's recording, or what waits for it."""
     if parent_scope is not None:
@@ -200,3 +208,10 @@ def may_be_made_outside(effect: Effect) -> None:
     waits = waiting.get()
     if waits is not None:
         waits.outside(effect)
+    elif os.environ.get(REPLAYED_BY, own := str(os.getpid())) != own:
+        raise ReplayStopped(
+            UsageError(
+                f"{effect.kind} {effect.name} is called in a process that code has started which is replayed, where "
+                "nothing is recorded, so it cannot be answered"
+            )
+        )

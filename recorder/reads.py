@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import random
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -49,7 +51,12 @@ OWN_FOLDERS: Final = tuple(os.path.join(_HERE, name, "") for name in ("recorder"
 
 _LOOP: Final = os.path.join(_HERE, "recorder", "loop.py")
 _NOT_THE_USERS: Final = (*OWN_FOLDERS, random.__file__, "<frozen ")
-_EVENT_LOOPS: Final = os.path.join(os.path.dirname(asyncio.__file__), "")
+_EVENT_LOOPS: Final = (
+    os.path.join(os.path.dirname(asyncio.__file__), ""),
+    os.path.join(os.path.dirname(concurrent.futures.__file__), ""),
+    threading.__file__,
+)
+"""What runs tasks and threads."""
 
 
 def call_site(*, of_child: bool = False) -> str | None:
@@ -77,7 +84,7 @@ def raise_site(error: BaseException) -> str | None:
     trace = error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        if not path.startswith((*_NOT_THE_USERS, _EVENT_LOOPS)):
+        if not path.startswith((*_NOT_THE_USERS, *_EVENT_LOOPS)):
             found = place(path, trace.tb_lineno)
         trace = trace.tb_next
     return found

@@ -188,7 +188,7 @@ class Course(Waiting):
     def stuck(self) -> None:
         """The code waits for something that the recording knows nothing of, and it does not come."""
         begun = self.begun
-        if begun is not None and begun.script.finished is None:
+        if begun is not None and begun.script.finished is None and not self.goes_live_beyond(begun):
             self.recording_ends(begun)
         round = 0 if begun is None else begun.log.round
         self.stop(
@@ -196,7 +196,7 @@ class Course(Waiting):
                 value_difference(
                     "another outcome",
                     "the code goes on",
-                    "the code waits for something that was not recorded, and it does not come",
+                    "the code waits for something that did not come while it was recorded, or was not recorded",
                     step=round,
                     run=self.info.id,
                 )
@@ -296,6 +296,8 @@ class Course(Waiting):
 
     def recording_ends(self, run: RecordedRun) -> NoReturn:
         """The code is at the end of a recording that was never finished."""
+        if run.script.finished is not None:  # it was; what the code waits for had not ended by then
+            self.stuck()
         self.stop(RecordingEnds(f"the recording of {run.info.id} ends here"))
 
     # -- differences -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from html import escape
 from typing import Any, Literal, TypeAlias
 
 from ..recorder.agent_result import AgentResult
-from ..recorder.attaching import waits
+from ..recorder.attaching import REPLAYED_BY, waits
 from ..recorder.errors import Divergence, UsageError
 from ..recorder.introspection import is_awaitable
 from ..recorder.loop import Agent
@@ -110,7 +111,7 @@ def replay(
     if on_event_loop():
         raise UsageError("replay() cannot run inside an event loop; use `await ar.areplay(…)`")
     course = course_for(run, agent, store, ignore, collect, shallow)
-    with attached(course) as outcome:
+    with attached(course) as outcome, _marked():
         outcome.append(execute(agent))
     return result_of(course, outcome)
 
@@ -126,7 +127,7 @@ async def areplay(
 ) -> ReplayResult:
     """`replay` for code in an event loop."""
     course = course_for(run, agent, store, ignore, collect, shallow)
-    with attached(course) as outcome:
+    with attached(course) as outcome, _marked():
         outcome.append(await aexecute(agent, course))
     return result_of(course, outcome)
 
@@ -161,6 +162,20 @@ def attached(course: Course) -> Iterator[list[Any]]:
     finally:
         course.turns.leave()
         stack.close()
+
+
+@contextmanager
+def _marked() -> Iterator[None]:
+    """Have processes that the code starts know that they make no effect; replays may run side by side."""
+    before = os.environ.get(REPLAYED_BY)
+    os.environ[REPLAYED_BY] = str(os.getpid())
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(REPLAYED_BY, None)
+        else:
+            os.environ[REPLAYED_BY] = before
 
 
 def execute(agent: App) -> Any:
