@@ -116,6 +116,7 @@ def render_next(page: Console, parent: RunInfo, child: RunInfo, step: int) -> No
         page,
         {
             command(f"diff {parent.id} {child.id} --step {step}"): "what differs after that step",
+            command(f"compare {parent.id} {child.id}"): "both side by side, at the first difference",
             command(f"show {child.id}"): "what it did, round by round",
         },
     )
