@@ -65,9 +65,10 @@ def test_the_commands_to_go_on_with_work() -> None:
     """What is offered in the end is typed as it stands."""
     text = output("rerun", "run1", "--step", 3, *FIX)
     offered = [line.split("   ")[0].split()[1:] for line in text.splitlines() if line.startswith("  agentreplay")]
-    assert offered == [["diff", "run1", "run2", "--step", "3"], ["show", "run2"]]
+    assert offered == [["diff", "run1", "run2", "--step", "3"], ["compare", "run1", "run2"], ["show", "run2"]]
     assert "~ amount  12.5 → 3\n" in output(*offered[0])
-    assert "run again from here: set /amount 3" in output(*offered[1])
+    assert "step 3: another payload\n" in output(*offered[1])
+    assert "run again from here: set /amount 3" in output(*offered[2])
 
 
 def test_programs_get_json() -> None:
