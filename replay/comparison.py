@@ -281,11 +281,11 @@ class Comparison:
             if (call.kind, call.name) == (kind, name) and self._same(kind, name, call.arguments, arguments):
                 self._course.coverage.answered(call)
                 return call
-        if self._course.goes_live_beyond(self._run) and not unasked:
-            return None
+        of_the_task = [candidate for candidate in unasked if candidate.called.task == strand.task]
+        if self._course.goes_live_beyond(self._run) and not of_the_task:
+            return None  # of a task that had not come as far as others
         if not unasked:
             self._ends_at(strand)
-        of_the_task = [candidate for candidate in unasked if candidate.called.task == strand.task]
         others = [candidate for candidate in unasked if candidate.called.task != strand.task]
         difference = call_difference(
             kind,

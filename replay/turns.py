@@ -134,8 +134,10 @@ class Deliveries:
         return next((arrival.key for arrival in self._arrivals[self._next :] if arrival.key in wanted), None)
 
     def _nobody_asks(self) -> None:
+        if self._course.is_live:
+            return  # something may be under way that no recording knows of
         with suppress(ReplayStopped):
-            if not self._course.nothing_comes(waits=False):
+            if not self._course.nothing_comes(waits=False) and not self._course.goes_on_live():
                 self._course.stuck()
 
     def _wake_loops(self) -> None:
@@ -300,7 +302,7 @@ class Deliveries:
 
     def _lose_patience(self, then: int) -> None:
         self._impatient = None
-        if then == self._next and self._course.stopped is None:
+        if then == self._next and self._course.stopped is None and not self._course.is_live:
             try:
                 self._course.stuck()
             except ReplayStopped:
