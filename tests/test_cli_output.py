@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -207,3 +209,17 @@ def test_one_line_is_cut_and_harmless() -> None:
     assert one_line("a\n b\t\x1b", 20) == "a b \\x1b"
     assert one_line("word " * 100, 12) == "word word w…"
     assert len(one_line("x" * 10_000, 50)) == 50
+
+
+@pytest.mark.parametrize("verb", [["ls"], ["show", "run1"], ["state", "run1"], ["diff", "run1", "--step", "1"]])
+def test_output_that_cannot_be_written_is_no_bug_of_ours(verb: list[str], tmp_path: Path) -> None:
+    """A disk that is full where the output goes is said in a line, with the exit code of missing data."""
+    store = str(tmp_path / "store.db")
+    with ar.record("a", payload={"n": 1}, store=store) as run, run.round() as r:
+        r.change(update={"n": 2})
+    command = [sys.executable, "-m", "agentreplay", *verb, "--store", store]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "error: the output could not be written: No space left on device\n")
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, check=False)
+    assert (closed.returncode, closed.stderr) == (0, b"")

@@ -32,6 +32,9 @@ DATA: Final = 3
 BUG: Final = 70
 INTERRUPTED: Final = 130
 
+OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
+"""What writing to stdout fails with, where it is a file on a disk that is full, or is no file at all."""
+
 DEBUG: Final = "AGENTREPLAY_DEBUG"
 """With this in the environment, every error is followed by its traceback."""
 
@@ -106,6 +109,8 @@ class VerbGroup(click.Group):
         """Run the verb that `args` name and exit, or return the verb's result if not `standalone_mode`."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        if sys.stdout is None:  # it was closed by whoever started this; a verb may still be asked for its exit code
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # as long as the process lives
         tolerate_any_text()
         self._is_brief = args is None  # this process exists for one verb
         try:
@@ -146,6 +151,10 @@ def report(error: Exception) -> int:
 
     if isinstance(error, click.exceptions.Abort):
         return INTERRUPTED
+    if isinstance(error, OSError) and error.filename is None and error.errno in OUTPUT_ERRORS:
+        discard_stdout()
+        complain(f"the output could not be written: {error.strerror}")
+        return DATA
     if isinstance(error, click.ClickException):
         error.show(sys.stderr)
         return error.exit_code
