@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import random
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -24,8 +25,9 @@ from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import EventStore
 from agentreplay.replay.reading import changes_at
+from agentreplay.replay.reducer import fold
 from agentreplay.replay.replayer import replay
-from agentreplay.replay.rerunning import arerun, rerun
+from agentreplay.replay.rerunning import arerun, rerun, resume
 from changed_code import changed
 from journal import Journal
 from recorded import log_of
@@ -304,7 +306,10 @@ def test_a_tool_result_is_edited_in_the_round() -> None:
     ]
     assert ar.state_at(run, 2, store=store).payload["cost"] == Decimal("1.25")
     assert replay(run, shopper(), store=store).verdict == "identical"
-    assert rerun(run, shopper(), 3, store=store).value == result.value
+    for step in (2, 3):
+        world.made.clear()
+        assert rerun(run, shopper(), step, store=store).value == result.value
+        assert world.made == ["think", "price", "think", "price", "price"][(step - 2) * 2 :]
 
 
 def test_a_model_response_is_edited_in_the_round() -> None:
@@ -754,6 +759,40 @@ def test_a_payload_that_a_function_gives_cannot_be_folded_or_edited() -> None:
     with pytest.raises(UsageError, match="what a function gives, and cannot be edited"):
         rerun("run1", replay_agents.plain_loop, 2, store=store, set={"/left": 1})
     assert world.made == []
+
+
+def test_what_is_ignored_does_not_spoil_the_new_log() -> None:
+    """Code whose payload is another one each time is re-run by a rule; what it has is what the new log says."""
+
+    def forgetful() -> Agent:
+        @ar.agent("forgetful", max_rounds=9)
+        def step(round_index: int, context: ar.Context) -> Any:
+            context.change(update={"nonce": random.random(), "at": round_index})
+            price("lamp")
+            context.change(update={"cost": round_index})
+            return ar.Complete(context.payload["nonce"]) if round_index == 3 else ar.Continue()
+
+        return step
+
+    journal = Journal()
+    recorded(forgetful(), {"nonce": 0.5}, journal)
+    rules = ["payload:$.nonce", "outcome:$.value"]
+    with pytest.raises(Divergence):
+        replay("run1", forgetful(), store=journal)
+    assert replay("run1", forgetful(), store=journal, ignore=rules).verdict == "identical"
+    for step in (1, 2, 3):
+        result = rerun("run1", forgetful(), step, store=journal, ignore=rules)
+        states = [ar.state_at(result.run.id, at, store=journal).payload for at in range(4)]
+        assert states[3]["nonce"] == result.value
+        assert [state.get("cost") for state in states] == [None, 1, 2, 3]
+        assert fold(journal.events(result.run.id)).ended
+    for count in range(2, len(journal.entries)):
+        if journal.entries[count - 1].number > 1:
+            break
+        store = journal.until(count)
+        if store.run("run1").status == "running":
+            value = resume("run1", forgetful(), store=store, ignore=rules, take_over=True).value
+            assert fold(store.events("run1")).payload["nonce"] == value
 
 
 # -- runs that ended otherwise ---------------------------------------------------------------------------
