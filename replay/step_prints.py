@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias
 
+import orjson
+
 from ..recorder.event_codec import StoredEvent
 from ..recorder.redaction import without_digests
 from ..recorder.upcasters import upcast
 from ..recorder.values import loads
-from .script import key_of
 
 Respect: TypeAlias = Literal["given", "calls", "results", "decision", "changes", "records", "outcome", "payload"]
 """In which respect two steps may differ: what they were given, asked and got, decided, changed and noted, how they
@@ -380,4 +381,5 @@ _UNKNOWN: Final = bytes(_LENGTH)
 
 
 def _token(tree: Any) -> bytes:
-    return blake2b(key_of(tree), digest_size=_LENGTH).digest()
+    """A tree in stored form as a hash, to which the order of keys says nothing."""
+    return blake2b(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS), digest_size=_LENGTH).digest()
