@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
+from time import monotonic
 from typing import Any, Final
 
 from ..recorder.errors import StoreError
@@ -26,6 +27,19 @@ from .state import ChildRun, OpenCall, OpenInterrupt, RunState
 
 LIGHTEST: Final = 4 * 1024
 """Bytes of events for which no snapshot is worth while, however small the state is."""
+
+UNCHANGED: Final = 32 * 1024
+"""The same where the payload was not changed meanwhile: such events are folded in no time."""
+
+FAR: Final = 5_000
+"""Events without a snapshot at the end of a run, for which a reader takes them."""
+
+LONGEST: Final = 10.0
+"""Seconds that a reader takes snapshots, at most."""
+
+_REMEMBERED: Final = 10_000
+_looked_at: set[tuple[str, str, int]] = set()
+"""The runs whose snapshots were looked at by this process: (store, uid, head)."""
 
 VERSION: Final = 1
 """Of the form of a snapshot. One of another version is ignored."""
@@ -99,11 +113,12 @@ def take_due(store: EventStore, info: RunInfo, go_on: Callable[[], bool] = lambd
     state = nearest(store, info)
     found = store.snapshot(info, None)
     lightest = LIGHTEST if state is None or found is None else max(LIGHTEST, len(found.state))
-    taken = weight = 0
+    taken, weight, changed = 0, 0, False
     for share, size in _shares(store, info, FIRST if state is None else state.last_seq):
         if not go_on():
             return taken
-        if state is not None and weight >= lightest and share[0].kind == "round.started":
+        needed = lightest if changed else max(lightest, UNCHANGED)
+        if state is not None and weight >= needed and share[0].kind == "round.started":
             text = dump_state(state)
             try:
                 with appending:  # what a finaliser records meanwhile must not land in the middle of the transaction
@@ -112,9 +127,10 @@ def take_due(store: EventStore, info: RunInfo, go_on: Callable[[], bool] = lambd
                 return taken
             finally:
                 appending.catch_up()
-            taken, weight, lightest = taken + 1, 0, max(LIGHTEST, len(text))
+            taken, weight, lightest, changed = taken + 1, 0, max(LIGHTEST, len(text)), False
         state = fold(share, state, run=info.id)
         weight += size
+        changed = changed or any(event.kind == "payload.changed" for event in share)
     return taken
 
 
@@ -133,8 +149,26 @@ def _shares(store: EventStore, info: RunInfo, after: int) -> Iterator[tuple[list
         yield share, size
 
 
+def _take_missing(store: EventStore, info: RunInfo) -> None:
+    key = (store.url, info.uid, info.head_seq)
+    if info.head_seq < FAR or info.is_live or key in _looked_at:
+        return
+    if len(_looked_at) > _REMEMBERED:
+        _looked_at.clear()
+    _looked_at.add(key)
+    last = store.snapshot(info, None)
+    if info.head_seq - (FIRST if last is None else last.seq) >= FAR:
+        deadline = monotonic() + LONGEST
+        take_due(store, info, lambda: monotonic() < deadline)
+
+
 def from_nearest(store: EventStore, info: RunInfo, step: int | None = None) -> tuple[RunState | None, Iterable[Any]]:
-    """A state to go on from, at `step` or before, and the events after it."""
+    """A state to go on from, at `step` or before, and the events after it.
+
+    Where the snapshots of a run that has ended are missing, since its recorder was too busy for them or it came from a
+    file, the first reader takes them.
+    """
+    _take_missing(store, info)
     state = nearest(store, info, step)
     after = FIRST if state is None else state.last_seq
     return state, store.events(info, after=after, conversations=False)
