@@ -1,6 +1,7 @@
 """Secrets in a command or a sentence, which no `=` or `:` behind a name points at.
 
     curl -u bob:…      mysql -p…      sshpass -p …      redis-cli -a …      pass=…      PIN: 4821      пароль: …
+    machine example.com login bob password …
 
 Each starts with a needle, as the patterns of `secret_patterns` do; whether the rest is there is decided here, from the
 program that is called and the looks of the value. The same commands are known as lists of arguments.
@@ -18,10 +19,16 @@ NEEDLES: Final = (
     *(" -u", "--user", "--proxy-user", " -p", " -a"),
     *("pass=", "pass:", "Pass=", "Pass:", "PASS=", "PASS:"),
     *("pin=", "pin:", "pin is", "Pin=", "Pin:", "Pin is", "PIN=", "PIN:", "PIN is"),
+    *("otp=", "otp:", "otp is", "Otp=", "Otp:", "Otp is", "OTP=", "OTP:", "OTP is"),
+    *("machine ", "default login "),
     *FOREIGN_NAMES,
 )
 
-PIN: Final = re.compile(r"[0-9]{4,8}")
+PIN: Final = re.compile(
+    r"[0-9]{4,8}|[0-9]{3}[ -][0-9]{3}|(?=(?:[A-Za-z]*[0-9]){4})(?=[0-9a-f]*[A-Zg-z])[A-Za-z0-9]{4,16}"
+)
+"""Digits, or letters with four digits among them: a chip has fewer pins. What is a hash of a commit is none."""
+
 
 _REACH: Final = 256
 """How far in front of an option its program may stand, in bytes."""
@@ -63,7 +70,15 @@ class _Forms:
         self.attached = re.compile(rb" -p%s(?![\s=])%s" % (quote, value))
         self.apart = re.compile(rb" -[pa](?: ++|=)%s(?!-)%s" % (quote, value))
         self.password = re.compile(rb"[pP](?:ass|ASS)(?:=|: ?)%s%s" % (quote, word))
-        self.pin = re.compile(rb"[pP](?:in|IN)(?: is)?[=:]?%s%s(?P<secret>[0-9]{4,8})(?![\w.])" % (blank, quote))
+        self.pin = re.compile(
+            rb"(?:[pP](?:in|IN)|[oO](?:tp|TP))(?: is)?[=:]?%s%s(?P<secret>[0-9]{4,8})(?![\w.])" % (blank, quote)
+        )
+        gap = rb"(?:[ \t\r\n]|\\+[nrt])++"
+        name = rb"[!#-&(-+\--:=?-\[\]-~]{1,256}"
+        self.netrc = re.compile(
+            rb"(?:machine%s(?P<host>%s)|default)%s(?:(?:login|account)%s%s%s){0,2}password%s%s%s"
+            % (gap, name, gap, gap, name, gap, gap, quote, value)
+        )
         self.behind = re.compile(rb"%s(?:[:=]|\xef\xbc\x9a)%s%s%s" % (blank, blank, quote, word))
 
 
@@ -86,8 +101,15 @@ def find(data: bytes, start: int, needle: bytes, forms: _Forms = _IN_TEXT) -> Pl
     """Return the secret that a needle, which starts there, belongs to, or None."""
     if needle[:2] in (b"--", b" -"):
         return _option(data, start, needle, forms)
-    if needle[:3].lower() == b"pin":
-        return _place(forms.pin.match(data, start), "pin") if forms.body or _stands_alone(data, start) else None
+    name = needle[:3].lower()
+    if name == b"pin" or name == b"otp":
+        found = forms.pin.match(data, start) if forms.body or _stands_alone(data, start) else None
+        return _place(found, name.decode())
+    if needle in (b"machine ", b"default login "):
+        found = forms.netrc.match(data, start) if forms.body or _stands_alone(data, start) else None
+        if found is not None and (_is_host(found["host"]) or looks_like_a_password(found["secret"])):
+            return _place(found, "password")
+        return None
     if needle[:4].lower() != b"pass":
         found = forms.behind.match(data, start + len(needle))
     elif forms.body or (_stands_alone(data, start) and data[start - 1 : start] != b"_"):
@@ -151,6 +173,11 @@ def _called(data: bytes, start: int, program: re.Pattern[bytes], reach: int) -> 
     """Say whether a program is called in front of an option, in the same command."""
     before = _END_OF_A_COMMAND.split(data[max(0, start - reach) : start])[-1]
     return program.search(before) is not None
+
+
+def _is_host(name: bytes | None) -> bool:
+    """Say whether a machine of a netrc file is named, rather than prose that speaks of machines."""
+    return name is not None and (name == b"localhost" or b"." in name[:-1] or b":" in name[:-1])
 
 
 def _stands_alone(data: bytes, start: int) -> bool:

@@ -115,7 +115,14 @@ _WHOSE_PASS: Final = _words(
 _FOREIGN_WORDS: Final = _words("contrasena senha haslo heslo salasana losenord")
 """Likewise in ASCII, where longer words may end so: "resenha" is another one."""
 
-_DOUBTFUL: Final = {"pass": "password", "parola": "password", "pin": "pin", "tokens": "token"}
+_DOUBTFUL: Final = {
+    "pass": "password",
+    "parola": "password",
+    "tokens": "token",
+    "pin": "pin",
+    "otp": "otp",
+    "totp": "otp",
+}
 _WHOSE: Final = _words("my the new old current")
 
 _DIRECTORIES: Final = frozenset(("PWD", "OLDPWD"))
@@ -171,7 +178,8 @@ class SecretNames:
     def doubtful_kind(self, key: str) -> str | None:
         """Return the kind of secret that may stand under a key of a dict, if what stands there looks like one.
 
-        `pass` may count what passed, `tokens` may hold counts or words, and `pin` may be one of a chip.
+        `pass` may count what passed, `tokens` may hold counts or words, `pin` may be one of a chip, and `otp` say
+        whether there is one.
         """
         words = words_of(key)
         kind = _DOUBTFUL.get(words[-1]) if words else None
@@ -179,7 +187,7 @@ class SecretNames:
             return None
         if kind == "token":
             return kind if len(words) == 1 or words[-2] not in _NO_SECRET_TOKEN else None
-        return kind if kind == "pin" or len(words) == 1 or words[-2] in _WHOSE else None
+        return kind if kind in ("pin", "otp") or len(words) == 1 or words[-2] in _WHOSE else None
 
     def kind_at(self, data: bytes, start: int, end: int, floor: int = 0) -> tuple[str | None, int]:
         """Classify the identifier around a needle.

@@ -73,6 +73,15 @@ _BY_NEEDLE: Final = {
     "nvapi-": r"(?P<nvidia_key>nvapi-[\w-]{20,})",
     "ATATT3x": r"(?P<atlassian_token>ATATT3x[\w=-]{20,})",
     "glsa_": r"(?P<grafana_token>glsa_\w{20,})",
+    "AGE-SECRET-KEY-": r"(?P<age_identity>AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{40,})",
+    "dp.pt. dp.st. dp.ct. dp.sa. dp.said. dp.scim. dp.audit.": (
+        r"(?P<doppler_token>dp\.[a-z]{2,5}\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{32,})"
+    ),
+    "fw_": (
+        r"(?P<fireworks_key>fw_(?=[A-Z0-9]{0,40}[a-z])(?=[a-z0-9]{0,40}[A-Z])"
+        r"(?=[A-Za-z0-9]{0,40}?[0-9](?:[a-z]|[A-Za-z]{1,40}?[0-9]))[A-Za-z0-9]{22,})"
+    ),
+    "key-": r"(?<![_-])(?P<mailgun_key>key-[0-9a-f]{32})(?![\w-])",
 }
 """Needles → the expression that stands at one of them, not behind a letter or digit; the group's name is the kind."""
 

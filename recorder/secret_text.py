@@ -30,10 +30,11 @@ Edit: TypeAlias = tuple[int, int, bytes]
 _TAGGED_BYTES: Final = '"$type":"bytes'
 _ESCAPED_LETTER: Final = "\\\\u00"
 _OPTIONS: Final = ('"-u', '"--user', '"--proxy-user', '"-p', '"-a')
+_DOUBTFUL_ENDINGS: Final = ("pass", "Pass", "PASS", "pin", "Pin", "PIN", "otp", "Otp", "OTP", "arola", "AROLA")
 _DOUBTFUL_KEYS: Final = (
     *(f'{word}":{value}' for word in ("okens", "OKENS") for value in ("{", "[", '"')),
-    *(f'{word}":' for word in ("pass", "Pass", "PASS", "pin", "Pin", "PIN", "arola", "AROLA")),
-    *(f"{word}\\" for word in ("okens", "OKENS", "pass", "Pass", "PASS", "pin", "Pin", "PIN", "arola", "AROLA")),
+    *(f'{word}":' for word in _DOUBTFUL_ENDINGS),
+    *(f"{word}\\" for word in ("okens", "OKENS", *_DOUBTFUL_ENDINGS)),
 )
 _ESCAPED_NAMES: Final = tuple(sorted(secret_names.escaped_endings()))
 _ONLY_IN_BODIES: Final = (_TAGGED_BYTES, _ESCAPED_LETTER, *_OPTIONS, *_DOUBTFUL_KEYS, *_ESCAPED_NAMES)

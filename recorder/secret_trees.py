@@ -380,7 +380,7 @@ def _may_be_secret(value: str) -> bool:
 
 def _is_likely(kind: str, item: Any, around: dict[str, Any]) -> bool:
     """Say whether the value under a doubtful key is a secret."""
-    if kind == "pin":
+    if kind == "pin" or kind == "otp":
         return type(item) in (int, str) and PIN.fullmatch(str(item)) is not None
     return type(item) is str and (_may_be_secret(item) or not _USERS.isdisjoint(map(str.lower, around)))
 

@@ -14,12 +14,15 @@ REDACTOR = Redactor(b"k" * 32)
 
 # Put together here, so that no scanner takes this file for a leak.
 LOOKS = {
+    "age-identity": "AGE-SECRET" + "-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54KHCE",
     "anthropic-key": "sk-" + "ant-api03-" + "a1" * 20,
     "atlassian-token": "ATATT" + "3xFfGF0" + "b" * 24,
     "aws-key-id": "AKIA" + "IOSFODNN7EXAMPLE",
     "cerebras-key": "csk-" + "c" * 40,
     "databricks-token": "dapi" + "0a" * 16,
     "digitalocean-token": "dop_" + "v1_" + "0b" * 32,
+    "doppler-token": "dp" + ".pt." + "Ab1" * 14,
+    "fireworks-key": "fw" + "_" + "04GhJk2GGf7GK4CAqmNUhedF",
     "github-token": "gh" + "p_" + "d" * 36,
     "gitlab-token": "glpat" + "-" + "e" * 20,
     "google-api-key": "AIza" + "f" * 35,
@@ -31,6 +34,7 @@ LOOKS = {
     "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0In0" + "." + "l" * 43,
     "langsmith-key": "lsv2" + "_pt_" + "m" * 32,
     "linear-key": "lin" + "_api_" + "n" * 40,
+    "mailgun-key": "key" + "-" + "0a" * 16,
     "notion-token": "ntn" + "_" + "o" * 40,
     "npm-token": "npm" + "_" + "p" * 36,
     "nvidia-key": "nvapi" + "-" + "q" * 40,
@@ -157,6 +161,10 @@ def test_a_private_key_may_be_escaped() -> None:
         "npm_config_registry npm_package_version hf_hub_download SK-II",
         "basic knowledge of Basic authentication and bearer tokens",
         "sk-ssh-ed25519@openssh.com",
+        "AGE-SECRET-KEY-1 is how an age identity begins, dp.st.update(), dp.pt.x, dp.pt.some_attribute_of_a_long_name",
+        "fw_UpdateDownloadControllerV2 fw_version_2024_release_candidate fw_d41d8cd98f00b204e9800998ecf8427e",
+        "cache-key-d41d8cd98f00b204e9800998ecf8427e key-d41d8cd9 key-d41d8cd9-8f00-b204-e980-0998ecf8427e",
+        "machine learning login page password reset; the machine example.com login failed, password expired",
         "https://{user}:{password}@host https://user:${PASSWORD}@host https://user:***@host",
     ],
 )
@@ -262,6 +270,7 @@ def test_all_of_a_cookie_header_is_secret(text: str, out: str) -> None:
         "curl -u bob:$PASSWORD https://h; curl -u 'bob:<password>' https://h",
         "pass: 12, fail: 3, pass=True, bypass=x1y2z3w4, pass: test_login_1",
         "spin=1234 pin=13 pin: A4 pin=123456789",
+        "otp=3 Erlang/OTP 26, OTP: 26.2.1, otp=true, the otp is sent, foototp=123456",
         "пароль: обязателен",
     ],
 )
@@ -283,6 +292,10 @@ def test_prose_and_code_that_speak_of_secrets_stay(text: str) -> None:
         ("echo x && sshpass -p {} ssh host", "password"),
         ("docker login -u bob -p {} example.com", "password"),
         ("redis-cli -h host -a {} ping", "password"),
+        ("machine api.example.com login bob password {}", "password"),
+        ("machine example.com\n  login bob\n  password {}\nmachine localhost", "password"),
+        ("machine intranet password {}", "password"),
+        ("default login anonymous password {}", "password"),
         ("user=bob pass={} host=x", "password"),
         ("user: bob, pass: {}", "password"),
         ("my password is {}.", "password"),
@@ -302,6 +315,12 @@ def test_commands_and_sentences_hold_secrets_too(text: str, kind: str) -> None:
 
     assert kinds(text.format(secret)) == [kind]
     assert TOKEN.sub("{}", out) == text
+
+
+@pytest.mark.parametrize("text", ["otp=123456", "OTP: 123456", "your OTP is 482135", "x=1&otp=482135&y=2"])
+def test_a_password_for_one_time_is_known_by_its_name_and_digits(text: str) -> None:
+    """Likewise four to eight of them."""
+    assert "[redacted:otp:" in redact(text)
 
 
 @pytest.mark.parametrize("text", ["pin=4821", "PIN: 4821", "your PIN is 48213", "card_pin=4821&x=1"])
@@ -380,6 +399,8 @@ HOSTILE = {
     "half tokens": "[redacted:",
     "elements": "<password>a",
     "commands": "curl -u ",
+    "machines": "machine a.b login ",
+    "keys with random letters": "fw_a1",
     "users": "curl --user a:",
     "options of programs": "mysql -p ",
     "sentences": "password is ",

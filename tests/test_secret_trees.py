@@ -160,6 +160,12 @@ def test_doubtful_names_hold_a_secret_if_it_looks_like_one(tree: Any) -> None:
         {"pass": 12, "fail": 3},
         {"pass": "yes", "compass": "north-1", "parola": "casa"},
         {"pass": True, "pin": 13, "spin": 1234, "pins": [1234]},
+        {"pin": "GPIO17"},
+        {"pin": "5f0c9a1be3"},
+        {"pin": "PA10"},
+        {"pin": "51.5074,-0.1278"},
+        {"otp": 3},
+        {"otp": True, "totp": "required", "laptop": "482135"},
         {"tokens": 12},
         {"tokens": {"input": 3, "output": 4, "model": "gpt"}},
         {"tokens": ["The", "quick", "brown", "internationalization"]},
@@ -177,7 +183,15 @@ def test_what_a_doubtful_name_counts_or_names_stays(value: Any) -> None:
     assert redact([json.dumps(value)]) == [json.dumps(value)]
 
 
-@pytest.mark.parametrize("value", [4821, "4821", "48215678"])
+@pytest.mark.parametrize("value", [482135, "482135", "482 135", "Zq993021", "Zq4711"])
+@pytest.mark.parametrize("key", ["otp", "userOtp", "OTP", "totp"])
+def test_a_password_for_one_time_is_digits_or_letters_with_digits(key: str, value: Any) -> None:
+    """As it is shown, with letters, as a number."""
+    assert redact({key: value})[key].startswith("[redacted:otp:")
+    assert not REDACTOR.is_clean(dumps({key: value}))
+
+
+@pytest.mark.parametrize("value", [4821, "4821", "48215678", "Zq4711"])
 def test_a_pin_has_four_to_eight_digits(value: Any) -> None:
     """As a text and as a number; a chip has fewer pins."""
     assert redact({"cardPin": value})["cardPin"].startswith("[redacted:pin:")
