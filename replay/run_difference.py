@@ -45,6 +45,11 @@ class RunDifference(Difference):
         return f"{step}, call {shown_name(call)}: {kind}" if call else f"{step}: {kind}"
 
     @property
+    def where(self) -> str:
+        """What it is about, as in `tool search`; empty if the headline says that."""
+        return "" if self.kind == "another record" else super(RunDifference, self).where
+
+    @property
     def what(self) -> str:
         """What happened, in a sentence without its values."""
         first, second = [shown_name(run) for run in self.runs]
