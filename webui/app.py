@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -89,6 +90,7 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
     """
     import waitress
 
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # that a request waits a moment is no news
     try:
         server: Any = waitress.create_server(
             application,

@@ -46,6 +46,7 @@ def environment() -> Environment:
         size=size_of,
         thousands=thousands,
         iso=iso,
+        encoded=encoded,
     )
     made.globals.update(count=count, query=query, static=static_url, path=path_url)
     return made
@@ -94,6 +95,11 @@ def query(given: Mapping[str, Any] | None = None, /, **changed: Any) -> str:
 def path_url(*parts: object) -> str:
     """An address made of parts, each of which stays one part whatever it holds."""
     return "/" + "/".join([quote(_utf8(str(part)), safe="") for part in parts])
+
+
+def encoded(pointer: str) -> str:
+    """A JSON Pointer as it stands in an address, or in an attribute from which one is made."""
+    return quote(_utf8(pointer), safe="/")
 
 
 def _utf8(text: str) -> bytes:

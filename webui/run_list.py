@@ -15,6 +15,7 @@ from typing import Any, Final
 from ..recorder.errors import UsageError
 from ..recorder.store import RunInfo
 from ..replay.listing import standing
+from ..replay.readable import visible
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 500
@@ -39,7 +40,7 @@ class Wanted:
 
     Attributes:
         status: of the runs, a word in `STATUSES`; empty for any.
-        agent: their agent; empty for any.
+        agent: their agent, as it is or as it is shown; empty for any.
         text: what agents, uids or errors must contain, in any case; or a run's name. Empty for anything.
         sort: one of `SORTS`.
         cursor: where the page before ended; empty for the first.
@@ -105,7 +106,7 @@ def agents_of(infos: Sequence[RunInfo], limit: int = 200) -> list[str]:
 def _fits(info: RunInfo, wanted: Wanted, error_of: Callable[[RunInfo], str]) -> bool:
     if wanted.status and standing(info) != wanted.status:
         return False
-    if wanted.agent and info.agent != wanted.agent:
+    if wanted.agent and wanted.agent not in (info.agent, visible(info.agent)):
         return False
     text = wanted.text.strip().casefold()
     if not text or text in info.agent.casefold() or text in (info.id, str(info.number)) or text in info.uid:

@@ -262,7 +262,8 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         problem, entry = str(error), RoundEntry(step)
     view = step_view(entry, events, lambda seq, field: event_values(info.id, seq, field), _name_of(found))
     view.more_events += total - len(events)
-    deferred = not problem and not found.reader.is_quick(info, max(step - 1, 0))
+    nothing = bool(problem) or info.head_seq < 0  # a run that has just been made has no events yet
+    deferred = not nothing and not found.reader.is_quick(info, max(step - 1, 0))
     context: dict[str, Any] = {
         "run": run_row(info, found.names()),
         "step": view,
@@ -278,7 +279,9 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "counted": counted_changes(entry) or "",
         "payload_size": None,
     }
-    if not deferred:
+    if nothing:
+        context |= _nothing(info, step, part)
+    elif not deferred:
         try:
             context |= payload_context(info, step, part, entry)
         except CorruptLog as error:

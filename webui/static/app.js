@@ -152,14 +152,15 @@ function tick() {
 // Calls `act` when the server says that something is new, at most once in `pause` milliseconds. Where the server has no
 // room for another follower, it is asked again, and `act` is called meanwhile.
 function follow(url, pause, act) {
-  let last = 0, waiting = null, newest = null, source = null, over = false;
+  let last = 0, slow = 0, waiting = null, newest = null, source = null, over = false;
   const soon = (news) => {
     newest = news;
     waiting ??= setTimeout(async () => {
       waiting = null;
-      last = Date.now();
+      const began = last = Date.now();
       await act(newest);
-    }, Math.max(0, last + pause - Date.now()));
+      slow = 4 * (Date.now() - began);  // where the server has much to do, it is asked less often
+    }, Math.max(0, last + Math.max(pause, slow) - Date.now()));
   };
   const open = () => {
     if (over || document.hidden) return;

@@ -220,7 +220,7 @@ class RunPage {
     const node = document.activeElement.closest("[data-path]") || find("#detail [data-path]:hover");
     const tree = find("[data-tree]");
     if (!node || !tree?.dataset.blame) return say("Choose a value of the payload first: ↓ and ↑ move in it.");
-    blame(`${tree.dataset.blame}&path=${encodeURIComponent(node.dataset.path)}`);
+    blame(`${tree.dataset.blame}&path=${node.dataset.path}`);
   }
 
   // The small buttons at the end of a line of the payload.
@@ -241,10 +241,10 @@ class RunPage {
     };
     button("copy path", "Copy the path", () => copy(node.dataset.shown, "the path"));
     button("copy value", "Copy the value as JSON", async () => {
-      const answer = await fetch(`${tree.dataset.values}${tree.dataset.values.includes("?") ? "&" : "?"}path=${encodeURIComponent(node.dataset.path)}`);
+      const answer = await fetch(`${tree.dataset.values}${tree.dataset.values.includes("?") ? "&" : "?"}path=${node.dataset.path}`);
       if (answer.ok) copy(await answer.text(), "the value"); else say("There is nothing to copy.");
     });
-    if (tree.dataset.blame) button("blame", "What ever changed this (b)", () => blame(`${tree.dataset.blame}&path=${encodeURIComponent(node.dataset.path)}`));
+    if (tree.dataset.blame) button("blame", "What ever changed this (b)", () => blame(`${tree.dataset.blame}&path=${node.dataset.path}`));
     node.append(bar);
   }
 

@@ -1,0 +1,187 @@
+"""Values as trees: everything can be reached, what changed is never folded away, and a tree stays small."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from agentreplay.recorder.values import encode
+from agentreplay.replay.diff import diff_values
+from agentreplay.replay.paths import keys_of, split
+from agentreplay.webui.trees import NODES, Node, in_line, rest_of, tree_of, value_at
+from hypothesis import given
+from hypothesis import strategies as st
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=70) | st.dictionaries(st.text(max_size=3), inner, max_size=30),
+    max_leaves=60,
+)
+
+
+def address(pointer: str, start: int) -> str:
+    return f"/value?path={quote(pointer, safe='')}&from={start}"
+
+
+def nodes_in(nodes: list[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from nodes_in(node.children)
+
+
+def everything(value: Any, nodes: list[Node]) -> Iterator[Node]:
+    """All nodes of a tree, those that load on demand included, as a reader would open them."""
+    for node in nodes:
+        if node.kind == "rest" or (node.href and not node.children and not node.lines and not node.rest):
+            asked = parse_qs(urlsplit(node.href).query, keep_blank_values=True)
+            pointer, start = asked["path"][0], int(asked["from"][0])
+            found = value_at(value, split(pointer))
+            yield from everything(value, rest_of(found, address, at=keys_of(pointer, value), start=start))
+        yield from everything(value, node.children)
+        if node.kind != "rest":
+            yield node
+
+
+def pointers(value: Any, at: str = "") -> Iterator[str]:
+    children: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        children = list(value.items())
+    elif isinstance(value, list):
+        children = list(enumerate(value))
+    for key, child in children:
+        here = at + "/" + str(key).replace("~", "~0").replace("/", "~1")
+        yield here
+        yield from pointers(child, here)
+
+
+@given(JSON.filter(lambda value: isinstance(value, (dict, list)) and value))
+def test_every_value_can_be_reached(value: Any) -> None:
+    """What is folded is at the address that the fold has; nothing is shown twice."""
+    reached = [node.pointer for node in everything(value, tree_of(value, address))]
+    assert sorted(reached) == sorted(pointers(value))
+
+
+@given(JSON, JSON)
+def test_what_changed_is_marked(old: Any, new: Any) -> None:
+    """Every change has its mark in the tree, on the node that it is about, as far as the budget goes."""
+    changes = diff_values(old, new)
+    marked = {(node.pointer, node.mark) for node in nodes_in(tree_of(new, address, changes)) if node.mark}
+    if len(changes) < 20 and isinstance(old, dict) and isinstance(new, dict):
+        for change in changes:
+            if change.kind in ("add", "replace") and not any(isinstance(key, int) for key in change.keys):
+                assert (change.path, change.kind) in marked
+
+
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_a_tree_is_small_however_large_the_value(width: int, depth: int) -> None:
+    """A tree has no more nodes than its budget, but for one container's worth."""
+    value: Any = {f"key{at}": [{"a": at}] * width for at in range(width)}
+    for _ in range(min(depth, 60)):
+        value = {"inner": value}
+    assert len(list(nodes_in(tree_of(value, address)))) <= NODES + 51
+
+
+def test_long_containers_and_texts_are_folded_by_rule() -> None:
+    """Twenty keys, fifty items, six lines; then a count, and an address for the rest."""
+    keys = tree_of({f"k{at}": at for at in range(23)}, address)
+    assert [len(keys), keys[-1].rest, keys[-1].href] == [21, "3 more keys", "/value?path=&from=20"]
+    items = tree_of(list(range(1_050)), address)
+    assert [len(items), items[-1].rest] == [51, "1,000 more items"]
+    (text,) = tree_of({"t": "\n".join(["line"] * 9)}, address)
+    assert (text.lines, text.rest) == (("line",) * 6, "all 44 characters")
+    (text,) = tree_of({"t": "x" * 500}, address)
+    assert text.text == '"' + "x" * 400 + "…"
+
+
+def test_a_change_beyond_the_fold_is_shown() -> None:
+    """The last of a thousand items stands in the tree if it changed."""
+    old = {"items": list(range(1_000))}
+    new = {"items": [*range(999), "new"]}
+    (items,) = tree_of(new, address, diff_values(old, new))
+    assert items.open
+    changed = [node for node in items.children if node.mark]
+    assert [(node.pointer, node.text, node.was) for node in changed] == [("/items/999", '"new"', "999")]
+
+
+def test_what_was_removed_stands_where_it_was() -> None:
+    """A removed key is a line of its own, marked."""
+    (gone, kept) = tree_of({"a": 1}, address, diff_values({"a": 1, "b": {"c": 2}}, {"a": 1}))
+    assert (gone.mark, gone.key, gone.text, gone.sign) == ("remove", "b", "{1 key}", "−")
+    assert kept.mark == ""
+
+
+def test_a_moved_item_is_marked_as_moved() -> None:
+    """Not as one that is gone and another that is new."""
+    old, new = [{"id": 1}, {"id": 2}, {"id": 3}], [{"id": 3}, {"id": 1}, {"id": 2}]
+    marks = [(node.mark, node.was) for node in tree_of(new, address, diff_values(old, new)) if node.mark]
+    assert marks == [("move", "was 2")]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "kind"),
+    [
+        (2**53 + 1, "9007199254740993", "number"),
+        (10**40, "1" + "0" * 40, "number"),
+        (float("nan"), "nan", "number"),
+        (-0.0, "-0.0", "number"),
+        (1.0, "1.0", "number"),
+        (1, "1", "number"),
+        (True, "true", "word"),
+        (None, "null", "word"),
+        ("", '""', "text"),
+        (b"\x00\xff", "b'\\x00\\xff'", "other"),
+        ("\ud800", '"\\ud800"', "text"),
+        ("\x1b[31m\u202e", '"\\x1b[31m\\u202e"', "text"),
+        ("back\\slash", '"back\\\\slash"', "text"),
+        ([], "[]", "list"),
+        ({}, "{}", "object"),
+        ((1,), "(1,)", "other"),
+    ],
+)
+def test_values_are_shown_exactly(value: Any, shown: str, kind: str) -> None:
+    """Also those that JSON or a browser would change."""
+    (node,) = tree_of({"v": encode(value).stored}, address)
+    assert (node.text, node.kind) == (shown, kind)
+
+
+def test_null_is_not_missing() -> None:
+    """A value of null is there; what is not there says so."""
+    assert value_at({"a": None}, ("a",)) is None
+    assert repr(value_at({}, ("a",))) == "MISSING"
+    assert repr(value_at([1], ("-1",))) == "MISSING"
+    assert repr(value_at("text", ("0",))) == "MISSING"
+
+
+def test_the_fields_of_a_tag_load_on_demand() -> None:
+    """A value that is no JSON is one line; if it is long, its stored form is behind it."""
+    stored = encode(dict.fromkeys(range(100), "x" * 20)).stored
+    (node,) = tree_of({"d": stored}, address)
+    assert re.fullmatch(r"dict\([\d.]+ KB\)", node.text)
+    assert (node.rest, node.href) == ("fields", "/value?path=%2Fd&from=0")
+    assert [child.key for child in rest_of(stored, address, at=("d",), start=0)] == ['"$type"', "items"]
+
+
+def test_what_stands_elsewhere_is_told_by_its_size() -> None:
+    """Large values and conversations are tags that load what they stand for."""
+    blob = {"$type": "blob", "hash": "sha256:00", "size": 3_200_000}
+    talk = {"$type": "messages", "hash": "sha256:00", "count": 12}
+    first, second = tree_of({"a": blob, "b": talk}, address)
+    assert (first.text, first.is_branch, second.text) == ("3.2 MB", True, "[12 messages]")
+
+
+def test_a_name_of_any_length_takes_a_line() -> None:
+    """And nothing below it is sent at once, where the name would be repeated."""
+    (node,) = tree_of({"k" * 10_000: {"a": {"b": 1}}}, address)
+    assert len(node.key) < 130
+    assert node.children == []
+    assert node.href
+
+
+def test_in_line_a_long_text_is_cut() -> None:
+    """With a sign that it was."""
+    assert in_line("a" * 63) == '"' + "a" * 63 + '"'
+    assert in_line("a" * 100) == '"' + "a" * 63 + "…"
+    assert in_line([1, 2]) == "[2 items]"
