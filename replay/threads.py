@@ -33,7 +33,7 @@ QUIET: Final = 2
 STILL: Final = 60
 """Looks that find every thread where it was, after which one that does not seem to wait is taken to wait, too."""
 
-NOBODY_ELSE: Final = 20
+NOBODY_ELSE: Final = 100
 """Looks after which nobody is going to ask for the next answer."""
 
 _WAITERS: Final = frozenset(

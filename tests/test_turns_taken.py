@@ -126,14 +126,16 @@ async def test_chunks_have_turns_of_their_own(store: EventStore) -> None:
     assert [(data.turns, data.turn) for data in returned] == [(None, None), ([2, 3, 4], 5), (None, None), (None, None)]
 
 
-async def test_chunks_of_a_stream_that_never_ends_leave_their_numbers_out(store: EventStore) -> None:
-    """So what comes after them has its number also where their call has no last event."""
+async def test_a_stream_that_is_open_when_its_run_ends_is_told_then(store: EventStore) -> None:
+    """Until then its chunks leave their numbers out, so what comes after them says its own."""
     async with ar.record("a", store=store):
         running = numbers(3)
         assert [await anext(running), await anext(running)] == [0, 1]
         await look(1)
         await look(2)
-    assert [event.data.turn for event in told(store, "tool.returned")] == [3, None]
+    *looked, left = [event.data for event in told(store, "tool.returned")]
+    assert [data.turn for data in looked] == [3, None]
+    assert (left.stream, left.turns, left.abandoned) == ([0, 1], [1, 2], True)
     await running.aclose()
 
 
