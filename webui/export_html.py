@@ -45,7 +45,8 @@ def write_html(
 def html_of(store: EventStore, info: RunInfo, progress: Progress | None = None) -> bytes:
     """The page of a run; see `write_html`."""
     style = "\n".join([_colours(), _static("export.css")])
-    script = _static("export.js")
+    halves = "\n".join([_static("export_values.js"), _static("export.js")])
+    script = f"(() => {{\n{halves}\n}})();"
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
     )
