@@ -17,8 +17,8 @@ EVIL = MARKUP + "\x1b[31m\u202e\u2066\u200b\x00\x7f{{7*7}}{% raw %}'\"`"
 ACTING = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 ADDRESSES = ("href", "src", "action", "data-src", "data-rows", "data-values", "data-blame")
 TAGS = """html head meta title link script body a header nav main section article div span p ol ul li dl dt dd table
-    thead tbody tr th td form input select option button label details summary dialog h1 h2 h3 h4 bdi code kbd b del ins mark
-    time svg g rect polyline noscript"""
+    thead tbody tr th td form input select option button label details summary dialog h1 h2 h3 h4 bdi code kbd b
+    del ins mark time svg g rect polyline noscript"""
 LONG = "<b>" + "n" * 10_000
 
 PAGES = [

@@ -215,12 +215,21 @@ class _Stream:
     def close(self) -> None:
         """Leave what is followed."""
         self._events.close()
+        self._leave()  # a stream that was never begun has no end of its own
+
+    def _leave(self) -> None:
         if not self._left:
             self._left = True
             self._watch.leave(self._key)
 
     def _make(self) -> Generator[bytes, None, None]:
-        yield b"retry: 2000\n\n"
+        try:
+            yield b"retry: 2000\n\n"
+            yield from self._news()
+        finally:
+            self._leave()
+
+    def _news(self) -> Iterator[bytes]:
         began = spoken = time.monotonic()
         version = self._version
         while time.monotonic() - began < LONGEST_SECONDS and not self._watch.closed and not self._is_gone():
