@@ -192,7 +192,7 @@ def resume(
 
     Args:
         run, agent, store, ignore: see `replay`.
-        answers: id of a question that was asked (`interrupt`) → its answer.
+        answers: id or name of a question that was asked (`interrupt`) → its answer.
         assume: id of a call that was in flight, or "run2:1.1" for one of a child run → what it gave, or `NOT_DONE` to
             make it now.
         take_over: the run's process is gone, though that cannot be proved from here.
@@ -255,10 +255,15 @@ def resume_course(
         if call not in waiting:
             raise UsageError(f"{info.id} has no call {call} in flight; in flight: {', '.join(waiting) or 'none'}")
     open_questions = state_at(info, -1, found).open_interrupts
-    for question in answers or {}:
-        if question not in open_questions:
-            asked = ", ".join(open_questions) or "none"
-            raise UsageError(f"{info.id} has no open question {question}; open: {asked}")
+    by_id: dict[str, Any] = {}
+    for question, answer in (answers or {}).items():
+        named = [key for key, asked in open_questions.items() if question in (key, asked.name)]
+        if len(named) != 1:
+            open_ones = ", ".join(f"{key} ({asked.name})" for key, asked in open_questions.items()) or "none"
+            why = f"no open question {question}" if not named else f"several open questions {question}"
+            raise UsageError(f"{info.id} has {why}; open: {open_ones}")
+        by_id[named[0]] = answer
+    answers = by_id
     given = {call for call, value in (assume or {}).items() if value is not NOT_DONE}
     refused = [
         one

@@ -64,7 +64,7 @@ def test_a_question_that_was_not_asked_cannot_be_answered(waiting: None) -> None
     """The open ones are named."""
     result = invoke("resume", "run1", "--answer", "sign=true")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "run1 has no open question sign; open: 2.approve.1" in result.stderr
+    assert "run1 has no open question sign; open: 2.approve.1 (approve)" in result.stderr
     assert "executing" not in result.stderr
 
 

@@ -437,8 +437,8 @@ def test_only_a_run_that_can_go_on_is_resumed() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"answers": {"2.amount.2": 1}}, "run1 has no open question 2.amount.2; open: 2.approve.1"),
-        ({"answers": {"approve": 1}}, "run1 has no open question approve; open: 2.approve.1"),
+        ({"answers": {"2.amount.2": 1}}, "run1 has no open question 2.amount.2; open: 2.approve.1 (approve)"),
+        ({"answers": {"approval": 1}}, "run1 has no open question approval; open: 2.approve.1 (approve)"),
         ({"assume": {"2.1": 1}}, "run1 has no call 2.1 in flight; in flight: none"),
         ({"secrets": {"/nothing/here": 1}}, "/nothing/here cannot be set"),
     ],
