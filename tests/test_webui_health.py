@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
 from agentreplay.examples import refunds
 from agentreplay.recorder.locate import open_store
 from agentreplay.recorder.memory_store import MemoryStore
@@ -54,15 +57,25 @@ def test_verifying_is_protected_but_allowed_to_readers() -> None:
     assert "nothing was changed" in verify(app)
 
 
-def test_verifying_goes_on_once_at_a_time() -> None:
-    """A second request while one goes on begins nothing."""
-    app = create_app(recorded())
+def test_verifying_goes_on_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second request while one goes on begins nothing; one after it does."""
+    store = recorded()
+    app = create_app(store)
     verifier = app.extensions["agentreplay"].verifier
+    go_on = threading.Event()
+    asked: list[int] = []
+
+    def slow(run: Any) -> list[Any]:
+        asked.append(run.number)
+        assert go_on.wait(10)
+        return []
+
+    monkeypatch.setattr(store, "verify", slow)
     verifier.start()
-    first = verifier.check
     verifier.start()
-    assert verifier.check.running or verifier.check.done == 2
-    assert first.running
+    go_on.set()
+    assert "2 runs" in verify(app)
+    assert asked in ([1, 2], [1, 2, 1, 2])
 
 
 def test_the_rules_in_force_are_shown() -> None:

@@ -50,7 +50,11 @@ class RunPage {
     const row = target.closest("a.step"), by = target.closest("[data-go]"), tab = target.closest("[data-tab]");
     const other = target.closest("a[data-part-link]");
     const diff = target.closest("a[data-diff]");
-    if (row) { event.preventDefault(); this.go(Number(row.dataset.step)); }
+    if (row) {
+      event.preventDefault();
+      if (this.page.dataset.tab === "steps") this.show("side");
+      this.go(Number(row.dataset.step));
+    }
     else if (by) { event.preventDefault(); this.go(this.chosen + Number(by.dataset.go)); }
     else if (tab && tab.tagName === "BUTTON") this.show(tab.dataset.tab);
     else if (diff) { event.preventDefault(); this.diff(); }
@@ -402,6 +406,7 @@ class Splitter {
     const kept = `${Math.round(Math.max(200, Math.min(width, box.width - 320)))}px`;
     root.style.setProperty(`--${this.name}-width`, kept);
     store(`${this.name}-width`, kept);
+    this.bar.setAttribute("aria-valuenow", Math.round((100 * (x - box.x)) / box.width));
   }
 }
 
