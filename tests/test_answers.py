@@ -48,7 +48,7 @@ from answered import (
     recorded,
     stored,
 )
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from recorded import one
 from value_examples import assert_same
@@ -351,6 +351,7 @@ def test_exceptions_of_python_come_back_without_a_declaration(error: BaseExcepti
 @given(value_examples.exceptions(value_examples.scalars))
 def test_every_exception_comes_back_exactly_where_it_is_declared(error: BaseException) -> None:
     """Whatever its arguments, attributes and cause are."""
+    assume("Celsius" not in repr((error, vars(error), error.__cause__)))  # the one class that is not declared
     types = TypeRegistry()
     info = ErrorInfo(type="x", message="y", value=stored(error, value_examples.types))
     assert_same(error, answers(raises=DECLARED, types=types).error(info, "call c1"))

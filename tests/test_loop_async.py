@@ -271,7 +271,7 @@ def test_a_run_whose_coroutine_is_closed_is_recorded_as_cancelled(store: EventSt
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is meant to be left
         loop.close()
     assert [info.status for info in store.runs()] == ["cancelled", "cancelled"]
-    ours = [thread for thread in threading.enumerate() if thread.name.startswith("agentreplay")]
+    ours = [thread for thread in threading.enumerate() if thread.name.startswith(("agentreplay-w", "agentreplay-h"))]
     for thread in ours:  # that of the heartbeat may be on its way out
         thread.join(5)
     assert [thread for thread in ours if thread.is_alive()] == []
