@@ -19,7 +19,7 @@ from recorded import SpyStore, kinds, one
 def threads_of_ours() -> list[str]:
     names = [
         thread.name for thread in threading.enumerate()
-    ]  # that of web pages ends when it has been idle for a while
+    ]  # the web pages have one that ends when idle
     return [name for name in names if name.startswith("agentreplay") and name != "agentreplay-overview"]
 
 

@@ -323,7 +323,7 @@ def test_nothing_is_left_open(store: EventStore) -> None:
 
     asyncio.run(main(), debug=True)
     deadline = time.monotonic() + 5
-    while any(thread.name.startswith("agentreplay") for thread in threading.enumerate()):
+    while any(thread.name.startswith(("agentreplay-w", "agentreplay-h")) for thread in threading.enumerate()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

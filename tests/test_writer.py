@@ -30,7 +30,7 @@ def row(kind: str = "report") -> StoredEvent:
 def threads_of_ours() -> list[str]:
     names = [
         thread.name for thread in threading.enumerate()
-    ]  # that of web pages ends when it has been idle for a while
+    ]  # the web pages have one that ends when idle
     return [name for name in names if name.startswith("agentreplay") and name != "agentreplay-overview"]
 
 
