@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,6 +23,9 @@ from .version import VERSION
 PORT: Final = 8710
 THREADS: Final = 80
 """Requests that are answered at once. Pages that follow a run hold one each; see `live`."""
+
+SWITCH_SECONDS: Final = 0.000_5
+"""How long a thread may keep another waiting. A page asks the database dozens of times, and waits each time."""
 
 STATIC_SECONDS: Final = 365 * 24 * 3600
 """How long a browser may keep static files; their addresses change when they do."""
@@ -90,6 +94,7 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
     """
     import waitress
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # that a request waits a moment is no news
     try:
         server: Any = waitress.create_server(

@@ -14,7 +14,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +44,15 @@ PATIENCE_SECONDS: Final = 0.02
 
 STAND_BACK_SECONDS: Final = 0.25
 """So long the thread waits for requests, at most, before it goes on with a step."""
+
+STRETCH: Final = 256
+"""Events that are read at a time."""
+
+GIVE_WAY_SECONDS: Final = 0.002
+"""How long a request that takes long lets others go first, now and then."""
+
+_WITHOUT_BLOBS: Final = ("model.", "tool.", "value.", "report", "x.")
+"""Kinds of events whose large values no fold needs."""
 
 IDLE_SECONDS: Final = 10.0
 """After so long without work the thread ends."""
@@ -115,7 +124,7 @@ class Overview:
         """
         state, step = self._before, max(len(self) - 1, 0)
         try:
-            for share in rounds(_events(store, info, -1 if state is None else state.last_seq)):
+            for share in rounds(events_to_fold(store, info, -1 if state is None else state.last_seq)):
                 before, state = state, fold(share, state, check=False, run=info.id)
                 self._enter(step, share, before, state)
                 yield step
@@ -163,10 +172,20 @@ class Overview:
         return max(size, 0)
 
 
-def _events(store: EventStore, info: RunInfo, after: int) -> Iterator[Event]:
-    for row in store.rows(info, after):
-        blobs = not row.kind.startswith(("model.", "tool."))
-        yield store.decode(info, row, conversations=False, blobs=blobs)
+def events_to_fold(
+    store: EventStore, info: RunInfo, after: int, give_way: Callable[[], None] = lambda: None
+) -> Iterator[Event]:
+    """The events behind one, without the large values that no fold needs.
+
+    They are read a few at a time, and `give_way` is called in between: who reads much keeps others from the database.
+    """
+    while after < info.head_seq:
+        stop = min(after + STRETCH, info.head_seq)
+        for row in store.rows(info, after, stop):
+            blobs = not row.kind.startswith(_WITHOUT_BLOBS)
+            yield store.decode(info, row, conversations=False, blobs=blobs)
+        after = stop
+        give_way()
 
 
 def _duration(share: list[Event]) -> float:
@@ -243,6 +262,11 @@ class Overviews:
         """The request was answered."""
         with self._lock:
             self._requests -= 1
+
+    def give_way(self) -> None:
+        """To be called now and then by a request that takes long: lets others go first, if there are any."""
+        if self._requests > 1:
+            time.sleep(GIVE_WAY_SECONDS)
 
     def _next(self) -> tuple[RunInfo, Overview] | None:
         """The run that was asked for last; None if there is nothing to do any more."""

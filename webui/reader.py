@@ -27,7 +27,7 @@ from ..replay.snapshots import nearest
 from ..replay.state import RunState
 from ..replay.step_places import places_of
 from ..replay.timeline import state_of
-from .overview import Overviews
+from .overview import Overviews, events_to_fold
 
 QUICK: Final = 4_000_000
 """What a fold may cost at most for a page to wait for it, in bytes to read; an event counts as `EVENT` of them."""
@@ -46,9 +46,6 @@ LOOKED_AHEAD: Final = 200
 SHARE: Final = 4_000
 SHARE_END: Final = 500
 """Events of one step that are read at most, and how many of these are its last."""
-
-_WITHOUT_BLOBS: Final = ("model.", "tool.", "value.", "report", "x.")
-"""Kinds of events whose large values no fold needs."""
 
 
 class Reader:
@@ -161,12 +158,7 @@ class Reader:
         if kept is not None and (state is None or kept.step > state.step):
             state = nearest(store, info, step) or state
         after = FIRST if state is None else state.last_seq
-        return state, self._to_fold(info, after)
-
-    def _to_fold(self, info: RunInfo, after: int) -> Iterator[Event]:
-        for row in self.store.rows(info, after):
-            blobs = not row.kind.startswith(_WITHOUT_BLOBS)
-            yield self.store.decode(info, row, conversations=False, blobs=blobs)
+        return state, events_to_fold(store, info, after, self._overviews.give_way)
 
     def is_quick(self, info: RunInfo, step: int) -> bool:
         """Whether the state after a step can be had without keeping anybody waiting."""

@@ -36,6 +36,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # a server that runs shows pages of one version
     )
     made.filters.update(
         shown=shown,
