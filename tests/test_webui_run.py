@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from agentreplay.recorder.memory_store import MemoryStore
@@ -13,6 +14,8 @@ from agentreplay.webui.reader import SHARE, Reader
 from agentreplay.webui.run_pages import BLOCK
 from event_builder import EventBuilder
 from flask.testing import FlaskClient
+from hypothesis import given
+from hypothesis import strategies as st
 from web import client_of, page
 
 PART = {"X-Part": "1"}
@@ -352,3 +355,28 @@ def test_from_the_failure_to_its_cause_it_is_two_clicks() -> None:
     url = re.search(r'data-blame="([^"]+)"', page(client, run[1]))
     assert url is not None
     assert "129.5" in part(client, f"{url[1]}&path=/order/total")
+
+
+RULES = [
+    rule.rule
+    for rule in client_of().application.url_map.iter_rules()
+    if rule.endpoint.split(".")[0] in ("pages", "run", "diff", "events", "health") and "GET" in (rule.methods or ())
+]
+NAMES = ["path", "from", "to", "step", "part", "after", "start", "stop", "q", "limit", "sort", "status", "cursor"]
+WORDS = st.sampled_from(["run1", "1", "@last", "run1:7", "7", "-1", "/order", "/order/items/0", "payload", "messages"])
+
+
+@given(
+    st.sampled_from(RULES),
+    st.lists(WORDS | st.text(max_size=8), min_size=2, max_size=2),
+    st.dictionaries(st.sampled_from(NAMES), WORDS | st.text(max_size=8), max_size=4),
+    st.booleans(),
+)
+def test_whatever_is_asked_for_is_no_error_of_ours(
+    rule: str, names: list[str], query: dict[str, str], alone: bool
+) -> None:
+    """Any text in an address: a page, or a refusal in words."""
+    parts = iter(names)
+    url = re.sub(r"<[^>]+>", lambda _: quote(next(parts), safe="") or "x", rule)
+    answer = client_of().get(url, query_string=query, headers=PART if alone else {})
+    assert answer.status_code < 500

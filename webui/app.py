@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -96,21 +97,16 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
 
     sys.setswitchinterval(SWITCH_SECONDS)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # that a request waits a moment is no news
-    try:
-        server: Any = waitress.create_server(
-            application,
-            host=host,
-            port=port,
-            threads=THREADS,
-            ident=None,
-            max_request_body_size=MAX_BODY,
-            channel_request_lookahead=1,  # so that it is noticed when a reader of a stream has gone
-            clear_untrusted_proxy_headers=True,
-        )
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}, port {port}: {error.strerror}. --port 0 takes any that is free"
-        ) from None
+    listening = _listening(host, port)
+    server: Any = waitress.create_server(
+        application,
+        sockets=[listening],
+        threads=THREADS,
+        ident=None,
+        max_request_body_size=MAX_BODY,
+        channel_request_lookahead=1,  # so that it is noticed when a reader of a stream has gone
+        clear_untrusted_proxy_headers=True,
+    )
     compile_templates()  # now, rather than while the first page is waited for
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{server.effective_port}/")
@@ -118,6 +114,27 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
     with _until_told_to_stop(watch.close):
         server.run()
     server.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket at that address, which nobody else has.
+
+    Raises:
+        UsageError: somebody has, or nobody may.
+    """
+    made = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        return made
+    except OSError as error:
+        if made is not None:
+            made.close()
+        raise UsageError(
+            f"cannot listen on {host}, port {port}: {error.strerror}. --port 0 takes any that is free"
+        ) from None
 
 
 @contextmanager
