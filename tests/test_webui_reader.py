@@ -12,7 +12,7 @@ from agentreplay.recorder.store import RunInfo
 from agentreplay.recorder.values import dumps
 from agentreplay.replay.diff import diff_values
 from agentreplay.replay.reading import state_at
-from agentreplay.webui.overview import STATES, Overview, Overviews
+from agentreplay.webui.overview import LARGE, STATES, Overview, Overviews
 from agentreplay.webui.reader import Reader
 from agentreplay.webui.views import picture_of
 from event_builder import EventBuilder, refund_log
@@ -111,6 +111,21 @@ def test_states_are_kept_within_bounds_all_along_the_run() -> None:
     assert kept is not None
     assert kept.step <= 777
     assert kept.stored_payload == {"n": kept.step - 1}
+
+
+def test_of_runs_with_a_large_payload_few_are_kept() -> None:
+    """The last two that were looked at; of others, and of their states, nothing stays in memory."""
+    store = MemoryStore()
+    for at in range(5):
+        log = EventBuilder({"text": f"{at}" * (LARGE + 1)})
+        store.append(store.create_run("large"), -1, log.events)
+    overviews = Overviews(store)
+    for at in range(1, 6):
+        overviews.complete(store.run(at), 10)
+        Reader(store, overviews).state(store.run(at), 0)
+    kept = [at for at in range(1, 6) if overviews.size(store.run(at), 0)]
+    assert kept == [4, 5]
+    assert len(Reader(store, overviews).state(store.run(1), 0).stored_payload["text"]) == LARGE + 1
 
 
 def test_a_state_is_the_same_from_wherever_it_is_folded() -> None:

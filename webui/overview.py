@@ -37,7 +37,8 @@ FEW_STATES: Final = 8
 """States that are kept of a run to go on from; few of them, where each may be large."""
 
 LARGE: Final = 2_000_000
-"""Bytes of a payload that is large."""
+LARGE_RUNS: Final = 2
+"""Bytes of a payload that is large, and how many runs with such a payload are kept."""
 
 PATIENCE_SECONDS: Final = 0.02
 """So long the thread waits before it begins with a run: the page that asked for it comes first."""
@@ -98,6 +99,11 @@ class Overview:
 
     def __len__(self) -> int:
         return len(self.durations)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its states may take much memory."""
+        return bool(self.sizes) and max(self.sizes[0], self.sizes[-1]) > LARGE
 
     def covers(self, info: RunInfo) -> bool:
         """Whether it holds all that the run does, or all of it that can be read."""
@@ -228,8 +234,7 @@ class Overviews:
         with self._lock:
             found = self._known.setdefault(info.uid, Overview())
             self._known.move_to_end(info.uid)
-            while len(self._known) > RUNS:
-                self._known.popitem(last=False)
+            self._forget(info.uid)
             if not found.covers(info):
                 self._wanted[info.uid] = info
                 self._wanted.move_to_end(info.uid)
@@ -238,6 +243,21 @@ class Overviews:
                     self._thread.start()
                 self._lock.notify_all()
             return found
+
+    def _forget(self, uid: str) -> None:
+        """Let go of the overviews of runs that were not looked at for long; of runs with a large payload soon."""
+        large = [other for other, overview in self._known.items() if overview.is_large and other != uid]
+        for other in large[: max(len(large) - LARGE_RUNS + 1, 0)]:
+            del self._known[other]
+        while len(self._known) > RUNS:
+            self._known.popitem(last=False)
+
+    def size(self, info: RunInfo, step: int) -> int:
+        """The bytes of the payload after a step as far as they are known, else 0; nothing is begun for it."""
+        with self._lock:
+            found = self._known.get(info.uid)
+        facts = found.step(step) if found is not None else None
+        return facts.size if facts is not None else 0
 
     def state(self, info: RunInfo, step: int) -> RunState | None:
         """The last state of a run that is kept at a step or before."""

@@ -198,7 +198,7 @@ class Reader:
         return found
 
     def _keep(self, info: RunInfo, step: int, state: RunState) -> None:
-        weight = self.weight_of_start(info)
+        weight = max(self.weight_of_start(info), self._overviews.size(info, step))
         with self._lock:
             if weight > HEAVY:
                 for key in [key for key, (_, other) in self._states.items() if other > HEAVY and key[0] != info.uid]:
