@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
+from .plain import as_plain
 from .upcasters import upcast, version_of
 from .values import dumps, encode_bytes, loads
 
@@ -171,11 +172,16 @@ def encode_data(
         time: microseconds since 1970, UTC.
         seq, round, kind, version, within, task: as in `Event`.
     """
-    raw, stored, lossy = encode_bytes(body_of(data))
-    if lossy:
-        stored = {**stored, "lossy": list(lossy)}
-        raw = dumps(stored)
-    if not redactor.is_clean(raw):
+    body = body_of(data)
+    plain = as_plain(body)
+    if plain is not None:  # what is nearly always so, without a detour
+        raw, stored = plain
+    else:
+        raw, stored, lossy = encode_bytes(body)
+        if lossy:
+            stored = {**stored, "lossy": list(lossy)}
+            raw = dumps(stored)
+    if redactor.rules.enabled and not redactor.is_clean(raw):
         redacted = redactor.redact(stored)
         if redacted is not stored:
             stored, raw = redacted, dumps(redacted)

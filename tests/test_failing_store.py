@@ -17,9 +17,7 @@ from recorded import SpyStore, kinds, one
 
 
 def threads_of_ours() -> list[str]:
-    names = [
-        thread.name for thread in threading.enumerate()
-    ]  # the web pages have one that ends when idle
+    names = [thread.name for thread in threading.enumerate()]  # the web pages have one that ends when idle
     return [name for name in names if name.startswith("agentreplay") and name != "agentreplay-overview"]
 
 

@@ -28,9 +28,7 @@ def row(kind: str = "report") -> StoredEvent:
 
 
 def threads_of_ours() -> list[str]:
-    names = [
-        thread.name for thread in threading.enumerate()
-    ]  # the web pages have one that ends when idle
+    names = [thread.name for thread in threading.enumerate()]  # the web pages have one that ends when idle
     return [name for name in names if name.startswith("agentreplay") and name != "agentreplay-overview"]
 
 
