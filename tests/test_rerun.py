@@ -108,7 +108,7 @@ def test_a_rerun_without_edits_ends_the_same_from_every_step(make: Callable[[], 
         assert result.stop_reason == "endTurn"
         if make is AGENTS["a step function"]:  # which draws numbers and looks at clocks
             assert without_chance(result.payload) == without_chance(ar.state_at("run1", store=store).payload)
-        else:
+        elif make is not AGENTS["streams at a time"]:  # whose words come in the order in which they happen to come
             assert ending(store, child) == ending(store, "run1")
         assert [state(store, child, at) for at in range(step)] == [state(store, "run1", at) for at in range(step)]
         again = replay(child, make(), store=store)
