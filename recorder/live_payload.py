@@ -200,6 +200,8 @@ class LivePayload:
             return folded if self._redactor.is_redacted_form(folded, text) else wanted
         if type(folded) is not type(wanted) or type(wanted) not in (dict, list):
             return wanted
+        if is_tag(wanted) and wanted["$type"] in _MAPPINGS:
+            return self._with_tokens_by_key(folded, wanted)
         if type(wanted) is list:
             places: Any = range(min(len(folded), len(wanted)))
         else:
@@ -212,6 +214,19 @@ class LivePayload:
                 out[place] = new
         return out
 
+    def _with_tokens_by_key(self, folded: Any, wanted: Any) -> Any:
+        """`_with_tokens_of` for a mapping that is stored as pairs: the same key, not the same place."""
+        try:
+            before = {dumps(key): value for key, value in folded["items"]}
+            pairs = [
+                [key, self._with_tokens_of(before[dumps(key)], value)] if dumps(key) in before else [key, value]
+                for key, value in wanted["items"]
+            ]
+        except (KeyError, TypeError, ValueError):  # another sort of tag
+            return wanted
+        same_values = all(new[1] is old[1] for new, old in zip(pairs, wanted["items"], strict=True))
+        return wanted if same_values else {**wanted, "items": pairs}
+
     def _correction(self, folded: Any, wanted: Any) -> list[dict[str, Any]]:
         """The patch from one redacted tree to another, such that redacting the patch changes nothing in it."""
         patch = difference(folded, wanted, trees=STORED)
@@ -220,6 +235,10 @@ class LivePayload:
             return patch
         # Beside the names in its path a value can look more secret than where it stands. As a whole it does not.
         return [{"op": "replace", "path": "", "value": wanted}]
+
+
+_MAPPINGS: Final = frozenset(("dict", "counter", "defaultdict", "ordereddict"))
+"""Tags whose items are pairs of a key and a value."""
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pytest
 from agentreplay.recorder.errors import ChangeRefused, PayloadFrozen
 from agentreplay.recorder.hashes import comparison_hash
 from agentreplay.recorder.live_payload import LivePayload
+from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.payload import apply_change
 from agentreplay.recorder.redaction import Redactor
 from agentreplay.recorder.values import InStoredForm, encode
@@ -394,3 +396,13 @@ def test_a_change_costs_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert looked == []
     payload.change([{"op": "replace", "path": "/wide/7/n", "value": -1}], "json-patch", {})
     assert looked == [Decimal(7)]
+
+
+def test_a_token_is_kept_by_key_where_a_payload_becomes_a_tagged_mapping() -> None:
+    """Its items are pairs then, and what stood beside a secret at the same place is none."""
+    redactor = MemoryStore().redactor
+    payload = LivePayload({"a": [], "b": None, "c": None}, redactor)
+    payload.change([{"op": "add", "path": "/items", "value": [None, [{"n": (1,)}]]}], "json-patch", {})
+    payload.change({"$type": [], "a": [], "x": 0, "password": [None, [{"n": (1,)}]]}, "merge-patch", {})
+    shadow = {key: json.dumps(value) for key, value in payload._shadow["items"]}
+    assert {key for key, text in shadow.items() if "[redacted:" in text} == {"password"}
