@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from .errors import AgentReplayError
@@ -78,6 +78,10 @@ def _log_problems(store: EventStore, info: RunInfo, told: list[Event]) -> Iterat
         if lost is not None and row.seq == lost["seq"] and lost["hash"] in (None, row.hash):
             lost = None
         expected, previous = row.seq + 1, row.hash
+    if LOST != info.head_seq < expected - 1:  # somebody writes to it, perhaps
+        now = store.run(info.uid)
+        if now.head_seq >= expected - 1:
+            info = replace(info, head_seq=expected - 1, head_hash=previous)
     if info.head_seq == LOST:
         yield Problem(info.id, expected, f"the log's end is missing; what came after event {expected - 1} was cut off")
     elif expected - 1 != info.head_seq:
