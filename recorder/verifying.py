@@ -47,7 +47,8 @@ def verify_run(store: EventStore, info: RunInfo) -> Iterator[Problem]:
     for problem in _log_problems(store, info, told):
         yield problem
     if problem is None:
-        yield from _listing(info, told)
+        if info.status != "running" or store.run(info.uid).head_seq == info.head_seq:  # else it has grown meanwhile
+            yield from _listing(info, told)
         yield from _key(store, info, told)
 
 
