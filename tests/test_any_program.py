@@ -101,7 +101,11 @@ class Program:
 
     async def do_pool(self, depth: int) -> None:
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(self.pool, self.tool, depth) for _ in range(2)))
+        both = (loop.run_in_executor(self.pool, self.tool, depth) for _ in range(2))
+        # A call that went on when one of them fails would end before the other one is even called.
+        for ended in await asyncio.gather(*both, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
 
     async def do_numbers(self, depth: int) -> None:
         for _ in self.numbers(5):
