@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
+from .frozen import FrozenDict
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
 from .plain import as_plain
@@ -45,6 +46,15 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
+class _NoContents(FrozenDict):
+    """What most events have: one for all, since three dicts for each would be a part of the cost of appending."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # a default of a dataclass has to have one
+
+
+_NO_CONTENTS: Final = _NoContents()
+
+
 @dataclass(slots=True)
 class StoredEvent:
     """An event as a store keeps it.
@@ -56,6 +66,7 @@ class StoredEvent:
         hash: "sha256:…", its link of the chain.
         conversations: field of the request → the content addresses of its messages, in order.
         messages, blobs: content address → bytes, of what the body refers to; empty in a row that was read.
+            These three can be filled where the row was made with dicts of its own.
     """
 
     seq: int
@@ -68,9 +79,9 @@ class StoredEvent:
     body: bytes | None
     body_hash: str = ""
     hash: str = ""
-    conversations: dict[str, list[str]] = field(default_factory=dict)
-    messages: dict[str, bytes] = field(default_factory=dict)
-    blobs: dict[str, bytes] = field(default_factory=dict)
+    conversations: dict[str, list[str]] = _NO_CONTENTS
+    messages: dict[str, bytes] = _NO_CONTENTS
+    blobs: dict[str, bytes] = _NO_CONTENTS
 
     def chained(self, previous: str, uid: str) -> str:
         """The event hash that follows `previous` in the run `uid`."""
@@ -215,6 +226,7 @@ def _move_conversations(body: dict[str, Any], row: StoredEvent) -> dict[str, Any
     if type(request) is not dict:
         return body
     moved = {}
+    row.conversations, row.messages, row.blobs = {}, {}, {}
     for name, value in request.items():
         if type(value) is str and len(value) >= REPEATED_TEXT:
             moved[name] = _kept_apart(value, row)
@@ -238,6 +250,7 @@ def digest_of(addresses: Sequence[str]) -> str:
 def _move_blobs(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
     """Move the large values of the body, and of its request or arguments, out of it."""
     out = dict(body)
+    row.blobs = {**row.blobs}
     for name, value in body.items():
         if type(value) is dict and "$type" not in value and name in ("request", "arguments"):
             out[name] = {key: _blob_for(inner, row) for key, inner in value.items()}

@@ -232,6 +232,9 @@ def parse_event(line: bytes) -> tuple[StoredEvent, dict[str, Ranges]]:
         body=None if pruned else _content(line, at),
         body_hash=_text(line[at + 12 : -1]) if pruned else "",
         hash=hash.decode("ascii"),
+        conversations={},
+        messages={},
+        blobs={},
     )
     if not row.kind or task == b'"0"' or version == b"1" or (pruned and not _is(_IS_HASH, row.body_hash)):
         raise Malformed("it is not written as agentreplay writes an event")
