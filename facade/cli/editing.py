@@ -122,13 +122,6 @@ def decoded(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {name: decode(value) for name, value in stored.items()}
 
 
-def decoded_patch(patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A JSON Patch with the values that those in it stand for."""
-    from ..recorder.values import decode
-
-    return [{name: decode(part) if name == "value" else part for name, part in one.items()} for one in patch]
-
-
 def edited(stored: Any) -> Any:
     """What somebody makes of a value in stored form in their editor, as JSON ($VISUAL, $EDITOR).
 

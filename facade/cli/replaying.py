@@ -32,6 +32,38 @@ def ignore_option(verb: Function) -> Function:
     )(verb)
 
 
+def allow_option(verb: Function) -> Function:
+    """`--allow NAME`, any number of times."""
+    return click.option(
+        "--allow",
+        multiple=True,
+        metavar="NAME",
+        help="An irreversible tool that a re-run may call. May be repeated.",
+    )(verb)
+
+
+def secret_option(verb: Function) -> Function:
+    """`--secret PATH=env:VAR`, any number of times."""
+    return click.option(
+        "--secret",
+        "hidden",
+        multiple=True,
+        metavar="PATH=env:VAR",
+        callback=secrets,
+        help="The secret that a token stands for in the payload, from a variable.",
+    )(verb)
+
+
+def max_rounds_option(verb: Function) -> Function:
+    """`--max-rounds N`."""
+    return click.option(
+        "--max-rounds",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="End the run after N rounds, counted from its start. By default what it was given when it was recorded.",
+    )(verb)
+
+
 @click.command(
     cls=VerbCommand,
     examples=[
@@ -130,15 +162,8 @@ def replay(
 )
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", callback=parameters, help="A parameter.")
 @click.option("--input", "given_input", metavar="JSON", callback=single, help="Another input.")
-@click.option(
-    "--secret",
-    "hidden",
-    multiple=True,
-    metavar="PATH=env:VAR",
-    callback=secrets,
-    help="The secret that a token stands for in the payload, from a variable.",
-)
-@click.option("--allow", multiple=True, metavar="NAME", help="An irreversible tool that may be called.")
+@secret_option
+@allow_option
 @click.option("--reuse", is_flag=True, help="Give live calls that ask what was recorded the recorded answers.")
 @click.option(
     "--prefix",
@@ -152,8 +177,10 @@ def replay(
     is_flag=True,
     help="Undo before what the run's compensable tools did from step N on, the last call first.",
 )
+@max_rounds_option
 @ignore_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done; execute nothing.")
+@click.option("--attended", is_flag=True, hidden=True, help="For programs; see `attended`.")
 @json_option
 def rerun(
     run: str,
@@ -175,8 +202,10 @@ def rerun(
     reuse: bool,
     prefix: str,
     compensate: bool,
+    max_rounds: int | None,
     ignore: tuple[str, ...],
     dry_run: bool,
+    attended: bool,
     as_json: bool,
 ) -> int:
     """Run an agent again from a step of a recorded run, with edits.
@@ -196,15 +225,22 @@ def rerun(
     `run` is null. With --dry-run: {run, step, last, answered, edits, changes, calls, refused,
     compensated}.
     """
-    from .replays import Wanted, rerun_run
+    from ..replay.rerun_request import RerunRequest
+    from .replays import rerun_run
     from .runs import open_for_reading
 
+    if attended:
+        from .attended import asked_by_attendant
+
+        wanted = RerunRequest.from_json(asked_by_attendant())
+        found = open_for_reading(store)
+        return rerun_run(found, found.run(run), app, wanted, edit=False, dry_run=dry_run, as_json=as_json)
     if (step is None) is not from_failure:
         raise click.UsageError("say from which step: --step N, or --from-failure")
     if edit and (places or patch or as_json):
         raise click.UsageError("--edit excludes --set, --patch and --json")
     found = open_for_reading(store)
-    wanted = Wanted(
+    wanted = RerunRequest(
         step=step,
         set=places,
         patch=patch,
@@ -219,6 +255,7 @@ def rerun(
         reuse=reuse,
         prefix=prefix,
         compensate=compensate,
+        max_rounds=max_rounds,
         ignore=ignore,
     )
     return rerun_run(found, found.run(run), app, wanted, edit=edit, dry_run=dry_run, as_json=as_json)
@@ -251,6 +288,9 @@ def rerun(
     help="What a call gave that was in flight when the run ended; `CALL=not-done` makes it now.",
 )
 @click.option("--take-over", is_flag=True, help="The run's process is gone, though that cannot be proved from here.")
+@secret_option
+@allow_option
+@max_rounds_option
 @ignore_option
 @json_option
 def resume(
@@ -260,6 +300,9 @@ def resume(
     answers: dict[str, Any],
     assume: dict[str, Any],
     take_over: bool,
+    hidden: dict[str, str],
+    allow: tuple[str, ...],
+    max_rounds: int | None,
     ignore: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -267,7 +310,8 @@ def resume(
 
     The code is executed against the log until it does something that the log does not have; from there on it runs live,
     and appends to the same run. Calls that were in flight are made again if that does no harm; of an irreversible one
-    you say what became of it, with --assume.
+    you say what became of it, with --assume. If the run is a re-run, tools that are irreversible, or declare no safety,
+    are refused unless they are allowed by name, as they were when it began.
 
     Exit code 1 if the agent failed, or parted from the log.
 
@@ -284,6 +328,9 @@ def resume(
         answers=answers,
         assume=assume,
         take_over=take_over,
+        secrets=hidden,
+        allow=allow,
+        max_rounds=max_rounds,
         ignore=ignore,
         as_json=as_json,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import click
 
@@ -17,14 +17,15 @@ from ..replay.changes import to_json_patch
 from ..replay.course import Course
 from ..replay.coverage import Coverage
 from ..replay.diff import diff_values
-from ..replay.edits import Edits, edits_of
+from ..replay.edits import Edits
 from ..replay.planning import plan, step_of_failure
 from ..replay.reading import state_at, step_meant
 from ..replay.replayer import App, ReplayResult, course_for, result_of
-from ..replay.rerunning import NOT_DONE, raise_what_stopped, rerun_course, resume_course
+from ..replay.rerun_request import RerunRequest
+from ..replay.rerunning import NOT_DONE, Prefix, raise_what_stopped, rerun_course, resume_course
 from ..replay.state import OpenInterrupt
 from .apps import Chosen, choose
-from .editing import decoded, decoded_patch, edited
+from .editing import decoded, edited
 from .executing import Executed, LiveRounds, executed
 from .group import DIFFERENCE, USAGE
 from .hints import command
@@ -92,44 +93,8 @@ def _diverged(course: Course, divergence: Divergence) -> ReplayResult:
 # -- rerun ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a re-run is asked for; values in stored form, `input` `...` where it stays."""
-
-    step: int | None = None
-    set: Mapping[str, Any] = field(default_factory=dict)
-    patch: list[dict[str, Any]] | None = None
-    tool_results: Mapping[str, Any] = field(default_factory=dict)
-    model_responses: Mapping[str, Any] = field(default_factory=dict)
-    skip: Sequence[str] = ()
-    messages: Sequence[Any] = ()
-    params: Mapping[str, Any] | None = None
-    input: Any = ...
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    allow: Sequence[str] = ()
-    reuse: bool = False
-    prefix: str = "execute"
-    compensate: bool = False
-    ignore: Sequence[str] = ()
-
-    def edits(self) -> Edits:
-        """The edits, of values."""
-        given = {"input": self.input, "params": self.params or {}, "messages": list(self.messages)}
-        if given["input"] is ...:
-            del given["input"]
-        return edits_of(
-            set=decoded(self.set),
-            patch=decoded_patch(self.patch or []),
-            tool_results=decoded(self.tool_results),
-            model_responses=decoded(self.model_responses),
-            skip=self.skip,
-            secrets=self.secrets,
-            **decoded(given),
-        )
-
-
 def rerun_run(
-    store: EventStore, info: RunInfo, app: str | None, wanted: Wanted, *, edit: bool, dry_run: bool, as_json: bool
+    store: EventStore, info: RunInfo, app: str | None, wanted: RerunRequest, *, edit: bool, dry_run: bool, as_json: bool
 ) -> int:
     """Re-run a run from a step; returns the exit code."""
     step, why = _step(store, info, wanted)
@@ -141,20 +106,21 @@ def rerun_run(
             return 0
         render_edit(console(), changes)
         wanted = replace(wanted, patch=to_json_patch(changes))
-    edits = wanted.edits()
 
     def course(agent: App, compensate: bool = wanted.compensate) -> Course:
-        prefix, rules = cast(Literal["execute", "fold"], wanted.prefix), wanted.ignore
-        return rerun_course(info, agent, step, edits, wanted.allow, wanted.reuse, prefix, store, rules, compensate)
+        prefix, rules = cast(Prefix, wanted.prefix), wanted.ignore
+        edits = wanted.edits()  # now that classes are known which the code registers
+        given = (wanted.allow, wanted.reuse, prefix, store, rules, compensate, wanted.max_rounds)
+        return rerun_course(info, agent, step, edits, *given)
 
     if dry_run:
         course(_nothing, False)  # which refuses what cannot be meant
-        return _plan(store, info, step, wanted, edits, as_json)
+        return _plan(store, info, step, wanted, wanted.edits(), as_json)
     chosen = _chosen(app, store, info)
     page = console()
     rounds = None if as_json else LiveRounds(page, step, last_round(store, info))
     if not as_json:
-        render_start(page, info, step, why, edits)
+        render_start(page, info, step, why, wanted.edits())
     done = executed(
         chosen,
         store,
@@ -183,14 +149,14 @@ def _nothing() -> None:
     """Stands for code where none is executed."""
 
 
-def _step(store: EventStore, info: RunInfo, wanted: Wanted) -> tuple[int, str]:
+def _step(store: EventStore, info: RunInfo, wanted: RerunRequest) -> tuple[int, str]:
     """The step that is meant, and why that one where nobody said."""
     if wanted.step is None:
         return step_of_failure(store.events(info, conversations=False))
     return step_meant(store, info, wanted.step), ""
 
 
-def _plan(store: EventStore, info: RunInfo, step: int, wanted: Wanted, edits: Edits, as_json: bool) -> int:
+def _plan(store: EventStore, info: RunInfo, step: int, wanted: RerunRequest, edits: Edits, as_json: bool) -> int:
     told = plan(
         store.events(info, conversations=False),
         step,
@@ -250,6 +216,9 @@ def resume_run(
     answers: Mapping[str, Any],
     assume: Mapping[str, Any],
     take_over: bool,
+    secrets: Mapping[str, str],
+    allow: Sequence[str],
+    max_rounds: int | None,
     ignore: Sequence[str],
     as_json: bool,
 ) -> int:
@@ -261,7 +230,7 @@ def resume_run(
     }
 
     def course(agent: App) -> Course:
-        return resume_course(info, agent, given, assumed, take_over, store, ignore)
+        return resume_course(info, agent, given, assumed, take_over, store, ignore, allow, secrets, max_rounds)
 
     try:
         course(_nothing)  # which refuses what cannot be meant, before code is imported
