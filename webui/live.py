@@ -42,7 +42,7 @@ LONGEST_SECONDS: Final = 600.0
 """After so long a stream ends; a browser that is still there comes again."""
 
 LIST: Final = 0
-"""Stands for the list of runs, where others are the numbers of runs."""
+"""Stands for the list of runs, where others are the numbers of runs, and negative ones what is not in the store."""
 
 
 @dataclass(slots=True)
@@ -68,6 +68,9 @@ class Watch:
     Args:
         store: what is followed.
         runs: gives the list of runs.
+
+    Attributes:
+        others: tells of what has a negative number, such as a re-run, how it stands, and whether it is over.
     """
 
     def __init__(self, store: EventStore, runs: Callable[[], list[RunInfo]]) -> None:
@@ -79,6 +82,7 @@ class Watch:
         self._known: list[RunInfo] | None = None
         self._list_due = 0.0
         self.closed = False
+        self.others: Callable[[int], tuple[Any, bool]] = lambda key: (None, True)
 
     @property
     def followers(self) -> int:
@@ -151,6 +155,11 @@ class Watch:
         with self._news:
             followed = self._followed.get(key)
             told = followed.told if followed is not None else None
+        if key < 0:
+            news, over = self.others(key)
+            if news != told or (over and followed is not None and not followed.ended):
+                self._tell(key, news, ended=over)
+            return
         info = self._store.run(key)
         status = standing(info)
         if told is None or (told["head"], told["status"]) != (info.head_seq, status):
