@@ -75,6 +75,7 @@ class Attachment(ABC):
     Attributes:
         store, info: where the run is.
         payload, input, params: what it started with.
+        max_rounds: the bound that it was given, or None.
         log: where the events of the code go: compared, or appended.
     """
 
@@ -83,6 +84,7 @@ class Attachment(ABC):
     payload: Any
     input: Any
     params: dict[str, Any]
+    max_rounds: int | None
     log: RunLog
 
     @abstractmethod

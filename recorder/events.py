@@ -80,7 +80,8 @@ class RunStartedData(Data):
     """`origin` is "recorded" or "imported"; `applier` {name, version}; `process` {host, boot, pid, start}.
 
     `code` is {commit, dirty, module}: of the checkout, if there is one, and under which name the code was loaded.
-    `captured` are the sources whose reads were captured: some of clock, env, random and uuid.
+    `captured` are the sources whose reads were captured: some of clock, env, random and uuid. `max_rounds` is the bound
+    that this run was given, null where the agent's own holds.
     """
 
     agent: str
@@ -99,10 +100,15 @@ class RunStartedData(Data):
     python: dict[str, Any] = Field(default_factory=dict)
     process: dict[str, Any] | None = None
     captured: list[str] = Field(default_factory=list)
+    max_rounds: int | None = None
 
 
 class RunForkedData(Data):
-    """The first own event of a fork: the parent's `seq` and `hash` it continues from, the process that records it."""
+    """The first own event of a fork: the parent's `seq` and `hash` it continues from, the process that records it.
+
+    `prefix` is "execute" where the rounds before were executed against the parent's log, "fold" where their outcome was
+    taken from it. `max_rounds` is the bound that the fork was given, null where that of the parent holds.
+    """
 
     parent: str
     seq: int
@@ -110,6 +116,8 @@ class RunForkedData(Data):
     edits: list[Any] = Field(default_factory=list)
     code: dict[str, Any] = Field(default_factory=dict)
     process: dict[str, Any] | None = None
+    prefix: str = "execute"
+    max_rounds: int | None = None
 
 
 class RunSuspendedData(Data):
@@ -118,9 +126,12 @@ class RunSuspendedData(Data):
 
 
 class RunResumedData(Data):
+    """`max_rounds` is the bound that the run was given anew, null where the one it had holds."""
+
     process: dict[str, Any] | None = None
     code: dict[str, Any] = Field(default_factory=dict)
     answers: dict[str, Any] = Field(default_factory=dict)
+    max_rounds: int | None = None
 
 
 class RunFinishedData(Data):

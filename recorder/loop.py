@@ -63,8 +63,7 @@ class Agent:
         capture: Capture = None,
         on_store_error: StorePolicy = "raise",
     ) -> None:
-        if max_rounds < 1:
-            raise UsageError(f"max_rounds is at least 1, not {max_rounds}")
+        checked_bound(max_rounds)
         functools.update_wrapper(self, step, updated=())
         self.step = step
         self.name = name
@@ -102,6 +101,7 @@ class Agent:
         input: Any = None,
         params: Mapping[str, Any] | None = None,
         *,
+        max_rounds: int | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
         store: EventStore | str | None = None,
@@ -111,6 +111,8 @@ class Agent:
         Args:
             payload: the starting payload; copied.
             input, params: at `context.input` and `context.params`.
+            max_rounds: bound of this run; the agent's own unless given. It is recorded, and holds when the run is
+                replayed, re-run or resumed, too.
             invocation_state: handed through to the result.
             signal: asks the run to stop.
             store: where to record: a store, or a URL; by default the one that is found from here.
@@ -124,7 +126,7 @@ class Agent:
         """
         if on_event_loop():
             raise UsageError(f"{self.name}.run() cannot run inside an event loop; use `await {self.name}.arun(…)`")
-        given: dict[str, Any] = {"input": input, "params": params}
+        given: dict[str, Any] = {"input": input, "params": params, "max_rounds": checked_bound(max_rounds)}
         given |= {"invocation_state": invocation_state, "signal": signal}
         return self.begin(payload, store=store, parent=parent_of(store, self.name), **given).run()
 
@@ -134,12 +136,13 @@ class Agent:
         input: Any = None,
         params: Mapping[str, Any] | None = None,
         *,
+        max_rounds: int | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
         store: EventStore | str | None = None,
     ) -> AgentResult:
         """`run` for code in an event loop; a plain step function is called on it."""
-        given: dict[str, Any] = {"input": input, "params": params}
+        given: dict[str, Any] = {"input": input, "params": params, "max_rounds": checked_bound(max_rounds)}
         given |= {"invocation_state": invocation_state, "signal": signal}
         execution = await self._abegin(payload, store=store, parent=parent_of(store, self.name), **given)
         return await execution.arun()
@@ -191,6 +194,7 @@ class Agent:
         *,
         input: Any = None,
         params: Mapping[str, Any] | None = None,
+        max_rounds: int | None = None,
         parent: Parent | None = None,
         **_: Any,
     ) -> RunRecorder:
@@ -201,6 +205,7 @@ class Agent:
             payload,
             input=input,
             params=params,
+            max_rounds=max_rounds,
             applier=self.applier,
             applier_options=self.applier_options,
             entry_point=code_name(code),
@@ -226,6 +231,7 @@ class Execution:
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
         parent: Parent | None = None,
+        **_: Any,
     ) -> None:
         self.agent = agent
         self.recorder = recorder
@@ -331,7 +337,7 @@ class Execution:
 
     def _before_round(self) -> AgentResult | None:
         """Begin the next round; or, when the run is cancelled or has reached its bound, its result."""
-        signal, bound = self.context.signal, self.agent.max_rounds
+        signal, bound = self.context.signal, self.recorder.max_rounds or self.agent.max_rounds
         if signal.aborted:
             return self.ending.reached("cancelled", "cancelled", error=signal.cancellation())
         if self.recorder.round >= bound:
@@ -368,6 +374,17 @@ def _given(outcome: Outcome, ending: Ending) -> AgentResult:
     if outcome.error is not None:
         raise outcome.error
     return result
+
+
+def checked_bound(max_rounds: int | None) -> int | None:
+    """A bound of rounds, or None where there is none.
+
+    Raises:
+        UsageError: it is less than 1.
+    """
+    if max_rounds is not None and max_rounds < 1:
+        raise UsageError(f"max_rounds is at least 1, not {max_rounds}")
+    return max_rounds
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:

@@ -70,6 +70,7 @@ class RunRecorder:
         applier: name of the payload applier of change requests.
         applier_options: what every change request is applied with, such as {"allowed_paths": […]}.
         entry_point: "file.py:name" of the code that runs.
+        max_rounds: the bound that it was given, if it was; a recording that the code is attached to goes before.
         code: the code version.
         parent: {run, call} of the run that starts this one, or None.
         on_store_error: "raise" or "warn".
@@ -95,6 +96,7 @@ class RunRecorder:
         applier: str = "memberjunction",
         applier_options: Mapping[str, Any] | None = None,
         entry_point: str | None = None,
+        max_rounds: int | None = None,
         code: Mapping[str, Any] | None = None,
         parent: dict[str, Any] | None = None,
         on_store_error: StorePolicy = "raise",
@@ -118,6 +120,7 @@ class RunRecorder:
         self._told_of_lossy_payload = False
         self.decided: Mapping[str, Any] | None = None
         self.last_step: str | None = None
+        self.max_rounds = max_rounds
         self.usage: Counter[str] = Counter()
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
@@ -144,6 +147,7 @@ class RunRecorder:
             attachment.attach(self)
             return
         unusable: StoreError | None = None
+            self.max_rounds = attachment.max_rounds or max_rounds
         try:
             self.store = resolve_store(store)
             self.payload = LivePayload(payload, self.store.redactor)
@@ -178,6 +182,7 @@ class RunRecorder:
                 ),
             )
         except RecordingStopped as stopped:
+                    max_rounds=max_rounds,
             raise stopped.failure from stopped.failure.__cause__
 
     # -- appending ----------------------------------------------------------------------------------

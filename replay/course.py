@@ -19,6 +19,8 @@ from ..recorder.store import EventStore, RunInfo
 from .comparison import Comparison
 from .coverage import Coverage
 from .divergence import Difference, value_difference
+from .edits import Edits
+from .folded import FoldedPrefix, folded_in
 from .ignoring import IgnoreRules
 from .recorded_run import RecordedRun
 from .reducer import fold
@@ -42,6 +44,7 @@ class Course(Waiting):
         name: of the agent that the code must begin a run of; None for any.
         ignore: rules of what is different each time.
         shallow: answer the runs of other agents as wholes, instead of executing them, too.
+        max_rounds: the bound that the run is given; by default what the recording says that it was given.
         collect: go on after a difference as far as can be, instead of stopping at the first.
 
     Attributes:
@@ -49,6 +52,7 @@ class Course(Waiting):
         turns: hands out the answers in their order.
         differences: those that were found.
         begun: the run that code has attached itself to, or None as yet.
+        folded: the rounds that are not executed, if some are not; known once the code has begun.
     """
 
     def __init__(
@@ -60,9 +64,12 @@ class Course(Waiting):
         ignore: IgnoreRules | None = None,
         collect: bool = False,
         shallow: bool = False,
+        max_rounds: int | None = None,
     ) -> None:
         self.store = store
         self.shallow = shallow
+        self.max_rounds = max_rounds
+        self.folded: FoldedPrefix | None = None
         self.info = info
         self._name = name
         self.ignore = ignore or IgnoreRules(())
@@ -83,8 +90,19 @@ class Course(Waiting):
             raise ReplayStopped(self._stopped)
         if self.begun is not None or (self._name is not None and name != self._name):
             self.stop(self._another_run(name))
+        self.folded = self._folds()
         self.begun = self._began(RecordedRun(self, self.info))
         return self.begun
+
+    def _folds(self) -> FoldedPrefix | None:
+        """The rounds that the run's own code has not executed either."""
+        folded = folded_in(self.store, self.info)
+        if folded is not None:
+            self.coverage.note(
+                f"{self.info.id} began with step {folded.step} (--prefix=fold), so what comes before is taken from the "
+                "log here, too"
+            )
+        return folded
 
     def _began(self, run: RecordedRun) -> RecordedRun:
         self.runs.append(run)
@@ -113,7 +131,8 @@ class Course(Waiting):
 
     def events_of(self, info: RunInfo) -> Iterable[Event]:
         """The events that the code of a run is compared with."""
-        return self.store.events(info, conversations=False)
+        events = self.store.events(info, conversations=False)
+        return events if self.folded is None or info.uid != self.info.uid else self.folded.left(events)
 
     def nothing_recorded(self, info: RunInfo) -> AgentReplayError:
         """What is wrong with a run whose log does not begin."""
@@ -137,6 +156,13 @@ class Course(Waiting):
 
     def attached(self, run: RecordedRun) -> None:
         """Code has attached itself to a run; its recorder is there."""
+        if self.folded is not None and run.parent is None:
+            self.folded.attach(run, self.secrets)
+
+    @property
+    def secrets(self) -> Edits:
+        """The secrets that are given for tokens in the payload with which the code begins."""
+        return Edits()
 
     def comparison_of(self, run: RecordedRun) -> Comparison:
         """What compares a run's code with its script."""

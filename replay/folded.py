@@ -1,61 +1,91 @@
-"""Re-run from the folded state: the rounds before the step are not executed, their outcome is taken from the log.
+"""A folded prefix: the rounds before a step are not executed, their outcome is taken from the log.
 
 It is for code that has changed, which would part from the recording before the step is reached. What a step keeps in
 variables of its own between rounds is not there then; the payload, the conversation and the notes are.
+
+A run that began like that says so in its log (`run.forked`). Its own code has never executed these rounds, so neither
+does whatever comes later: a replay of that run, a re-run from a later step, and a resumption take them from the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from ..recorder.errors import UsageError
-from ..recorder.events import Data, Event
+from ..recorder.events import Event
 from ..recorder.store import EventStore, RunInfo
 from .edits import Edits
-from .fork import Rerun
-from .reading import state_at
-from .recorded_run import RecordedRun
+from .reducer import fold
+from .state import RunState
+
+if TYPE_CHECKING:
+    from .recorded_run import RecordedRun
+
+OF_THE_RUN: Final = ("run.started", "run.forked", "run.resumed")
+"""What is told of the run before the step, and counts all the same."""
 
 
-class FoldedRerun(Rerun):
-    """A re-run whose first round is the step's. Arguments as for `Rerun`."""
+class FoldedPrefix:
+    """The rounds of a run that are taken from its log.
 
-    def __init__(self, store: EventStore, info: RunInfo, step: int, **options: Any) -> None:
-        super().__init__(store, info, step, **options)
-        self._state = state_at(info, step - 1, store)
+    Args:
+        step: the first round that is executed.
+        seq: the first event that the code is compared with, in or before that round.
+        state: of the run before that event.
+    """
 
-    def events_of(self, info: RunInfo) -> Iterable[Event]:
-        """The start of the run, and what was edited on the way."""
-        return (event for event in super().events_of(info) if event.kind in ("run.started", "run.forked"))
+    def __init__(self, step: int, seq: int, state: RunState) -> None:
+        self.step = step
+        self._seq = seq
+        self._state = state
+        self._restored = False
 
-    def goes_live_beyond(self, run: RecordedRun) -> bool:
-        """Also what code does before its first round is done live: it belongs to no round of the recording."""
-        return run.parent is None
+    def left(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Of the events of the run those that the code is compared with, and what is told of the run."""
+        return (event for event in events if event.seq >= self._seq or event.kind in OF_THE_RUN)
 
-    def attached(self, run: RecordedRun) -> None:
+    def attach(self, run: RecordedRun, secrets: Edits) -> None:
         """Put the recorder where the rounds before the step would have brought it."""
         recorder = run.recorder
         assert recorder is not None  # it attaches itself
         if recorder.watch is not None:
-            self.stop(
+            run.course.stop(
                 UsageError(
-                    f"the payload of {self.info.id} is what a function of the code gives, so a state from the log "
+                    f"the payload of {run.info.id} is what a function of the code gives, so a state from the log "
                     "cannot be put in its place; re-run it without --prefix=fold"
                 )
             )
-        recorder.become(self._state.payload, round=self.step - 1, usage=self._state.usage)
+        payload = secrets.apply(self._state.payload)
+        recorder.become(payload, round=self.step - 1, usage=self._state.usage)
 
-    def catching_up(self, run: RecordedRun) -> list[tuple[str, Data]]:
-        """Nothing: the code has what the log says."""
-        return []
-
-    def _edit(self, run: RecordedRun) -> None:
+    def restore(self, run: RecordedRun) -> None:
+        """Give the code, before its first round, the conversation, the notes, the parameters and the input; once."""
         recorder = run.recorder
-        if recorder is not None and recorder.context is not None:
-            recorder.context.restore(self._state.messages, self._state.scratchpad)
-            for forked in run.script.forked:  # what they did to the payload and the conversation is in the state
-                if forked.round + 1 < self.step:
-                    edits = Edits.from_log(forked.data.edits)
-                    recorder.context.edit((), edits.params, edits.input)
-        super()._edit(run)
+        if self._restored or recorder is None or recorder.context is None:
+            return
+        self._restored = True
+        recorder.context.restore(self._state.messages, self._state.scratchpad)
+        for forked in run.script.forked:  # what they did to the payload and the conversation is in the state
+            if forked.round + 1 < self.step:
+                edits = Edits.from_log(forked.data.edits)
+                recorder.context.edit((), edits.params, edits.input)
+
+
+def folded_in(store: EventStore, info: RunInfo, until: int | None = None) -> FoldedPrefix | None:
+    """The rounds that were folded when a run, or one that it comes from, was re-run; None if all were executed.
+
+    Args:
+        store, info: the run.
+        until: the last event that counts; all do unless given.
+    """
+    if info.fork_of is None:
+        return None
+    found = None
+    for row in store.rows(info, until=until):
+        if row.kind == "run.forked" and store.decode(info, row).data.prefix == "fold":
+            found = row
+    if found is None:
+        return None
+    state = fold(store.events(info, until=found.seq - 1, conversations=False), check=False)
+    return FoldedPrefix(found.round + 1, found.seq, state)

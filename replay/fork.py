@@ -8,7 +8,8 @@ edits take effect, and effects are made: those that are safe, or allowed by name
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, Literal, TypeAlias
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
@@ -26,11 +27,15 @@ from .compensating import Compensation, compensate
 from .course import Course
 from .edited_answers import EditedAnswers
 from .edits import Edits
+from .folded import FoldedPrefix, folded_in
 from .given import append_given
 from .live_calls import redacted_in, refusal_of
 from .reading import state_at
 from .recorded_run import RecordedRun
 from .script import Script, Strand
+
+Prefix: TypeAlias = Literal["execute", "fold"]
+"""What is done with the rounds before: they are executed against the log, or their outcome is taken from it."""
 
 
 class Rerun(Course):
@@ -43,6 +48,7 @@ class Rerun(Course):
         allow: names of tools that may be called though they are irreversible.
         reuse: give live calls that ask just what a recorded one did the recorded answer.
         compensations: are called before the step.
+        prefix: what is done with the rounds before.
         options: of the course.
 
     Attributes:
@@ -59,6 +65,7 @@ class Rerun(Course):
         allow: Collection[str] = (),
         reuse: bool = False,
         compensations: Sequence[Compensation] = (),
+        prefix: Prefix = "execute",
         **options: Any,
     ) -> None:
         super().__init__(store, info, **options)
@@ -68,6 +75,7 @@ class Rerun(Course):
         self._allow = frozenset(allow)
         self._rest = Script(()) if not (reuse or self.edits.answers) else self._script_of(info)
         self._reuse = reuse
+        self._prefix: Prefix = prefix
         self._compensations = list(compensations)
         self._last_shared = self._shared(store, info, step)
         self._answers = EditedAnswers(self.edits, step, self._rest, info.id)
@@ -86,9 +94,18 @@ class Rerun(Course):
 
     def events_of(self, info: RunInfo) -> Iterable[Event]:
         """Of the run itself, those before the step's round."""
-        if info.uid == self.info.uid:
-            return self.store.events(info, until=self._last_shared, conversations=False)
-        return super().events_of(info)
+        events = super().events_of(info)
+        return events if info.uid != self.info.uid else takewhile(lambda event: event.seq <= self._last_shared, events)
+
+    def _folds(self) -> FoldedPrefix | None:
+        """All rounds before the step, if that is wanted; else those that were folded before."""
+        if self._prefix == "fold":
+            return FoldedPrefix(self.step, self._last_shared + 1, state_at(self.info, self.step - 1, self.store))
+        return folded_in(self.store, self.info, self._last_shared)
+
+    def goes_live_beyond(self, run: RecordedRun) -> bool:
+        """Of a folded prefix also what code does before its first round, which belongs to none of the recording."""
+        return self._prefix == "fold" and run.parent is None
 
     def goes_on_after(self, run: RecordedRun) -> bool:
         """The script was cut where the step begins."""
@@ -122,13 +139,17 @@ class Rerun(Course):
             edits=self.edits.described(),
             code=code_version("."),
             process=process_identity(),
+            prefix=self._prefix,
+            max_rounds=self.max_rounds,
         )
         run.log.go_live(fork, self._last_shared, self.step - 1, [("run.forked", forked), *catch_up])
         run.log.after_round_starts = lambda: self._edit(run)
 
     def catching_up(self, run: RecordedRun) -> list[tuple[str, Data]]:
         """What brings the log to where the code is, if ignore rules have let it pass by."""
-        recorder = run.recorder
+        recorder, folded = run.recorder, self.folded
+        if folded is not None and folded.step == self.step:  # what the code has is what the log says
+            return []
         if recorder is None or run.script.payload_hash == recorder.payload.hash:
             return []
         return catching_up(state_at(self.info, self.step - 1, self.store), recorder)

@@ -125,6 +125,7 @@ class RecordedRun(Attachment):
         self.payload = exactly(started.data.payload, f"the payload of {info.id}")
         self.input = exactly(started.data.input, f"the input of {info.id}")
         self.params = exactly(started.data.params, f"the parameters of {info.id}")
+        self.max_rounds = (None if parent else course.max_rounds) or self.script.max_rounds
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self._to_redo: list[tuple[int, Event]] = []
@@ -143,6 +144,9 @@ class RecordedRun(Attachment):
         self.course.go_on()
         if kind in _OF_THE_RUN or (isinstance(data, ReportData) and data.source == "capture"):
             return True
+        folded = self.course.folded
+        if kind == "round.started" and folded is not None and self.parent is None:
+            folded.restore(self)
         if kind == "round.started" and self.course.goes_live_with(self, round):
             self.course.go_live(self, by=kind)
             return False

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from ..recorder.agent_result import AgentResult
 from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
-from ..recorder.store import EventStore, RunRef
+from ..recorder.store import EventStore, RunInfo, RunRef
 from ..recorder.writer import on_event_loop
 from .compensating import compensable_calls, compensations_for
 from .course import Course
 from .edits import Edits, edits_of
-from .folded import FoldedRerun
-from .fork import Rerun
+from .fork import Prefix, Rerun
 from .ignoring import IgnoreRules
-from .reading import resolve, state_at, step_meant
+from .reading import last_step, resolve, state_at, step_meant
 from .recorded_run import RecordedRun
 from .replayer import App, aexecute, attached, execute
 from .resume import NOT_DONE, Resume, in_flight, refuse_unless_gone, unsettled
 from .timeline import CallOfStep
-
-Prefix = Literal["execute", "fold"]
 
 
 def rerun(
@@ -44,6 +41,7 @@ def rerun(
     reuse: bool = False,
     prefix: Prefix = "execute",
     compensate: bool = False,
+    max_rounds: int | None = None,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
@@ -66,6 +64,7 @@ def rerun(
         prefix: "execute" the rounds before against the log, or take their outcome from it: "fold".
         compensate: undo before what the run's compensable tools did from that step on, by their `compensate=`. Another
             re-run of it with this would undo it once more.
+        max_rounds: bound of the new run; by default what the recorded one was given, else the agent's own.
         store, ignore: see `replay`.
 
     Returns:
@@ -92,7 +91,7 @@ def rerun(
         input=input,
         secrets=secrets,
     )
-    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate)
+    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate, max_rounds)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return ended(course, outcome)
@@ -116,6 +115,7 @@ async def arerun(
     reuse: bool = False,
     prefix: Prefix = "execute",
     compensate: bool = False,
+    max_rounds: int | None = None,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
@@ -131,7 +131,7 @@ async def arerun(
         input=input,
         secrets=secrets,
     )
-    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate)
+    course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate, max_rounds)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
@@ -148,6 +148,7 @@ def rerun_course(
     store: EventStore | str | None,
     ignore: Iterable[str],
     compensate: bool = False,
+    max_rounds: int | None = None,
 ) -> Rerun:
     """The course of a re-run, with everything checked that can be before code is executed."""
     if prefix not in ("execute", "fold"):
@@ -156,14 +157,14 @@ def rerun_course(
     step = step_meant(found, info, step)
     if step < 1:
         raise UsageError(f"{info.id} is re-run from a step from 1 on; step 0 is its start")
+    refuse_bound_below(max_rounds, step, info)
     if edits.touch_the_payload:
         edits.apply(state_at(info, step - 1, found).stored_payload, stored=True)
     calls: list[CallOfStep] = []
     if compensate:
         events_of = partial(found.events, conversations=False)
         calls += compensable_calls(events_of(info), step, events_of)
-    cls = Rerun if prefix == "execute" else FoldedRerun
-    return cls(
+    return Rerun(
         found,
         info,
         step,
@@ -171,6 +172,8 @@ def rerun_course(
         allow=allow,
         reuse=reuse,
         compensations=compensations_for(calls, info.id),
+        prefix=prefix,
+        max_rounds=max_rounds,
         name=None if isinstance(agent, Agent) else info.agent,
         ignore=IgnoreRules(ignore),
     )
@@ -185,6 +188,7 @@ def resume(
     take_over: bool = False,
     allow: Collection[str] = (),
     secrets: Mapping[str, Any] | None = None,
+    max_rounds: int | None = None,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
@@ -198,6 +202,7 @@ def resume(
         take_over: the run's process is gone, though that cannot be proved from here.
         allow: if the run is a re-run: names of tools that may be called though they are irreversible.
         secrets: place in the starting payload → the secret that a token stands for there; it is not recorded.
+        max_rounds: bound of the run from now on; by default what it was given before, else the agent's own.
 
     Returns:
         How the run ended, or what it waits for now.
@@ -211,7 +216,7 @@ def resume(
     """
     if on_event_loop():
         raise UsageError("resume() cannot run inside an event loop; use `await ar.aresume(…)`")
-    course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets)
+    course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets, max_rounds)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return ended(course, outcome)
@@ -226,11 +231,12 @@ async def aresume(
     take_over: bool = False,
     allow: Collection[str] = (),
     secrets: Mapping[str, Any] | None = None,
+    max_rounds: int | None = None,
     store: EventStore | str | None = None,
     ignore: Iterable[str] = (),
 ) -> AgentResult:
     """`resume` for code in an event loop."""
-    course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets)
+    course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets, max_rounds)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
@@ -246,10 +252,12 @@ def resume_course(
     ignore: Iterable[str],
     allow: Collection[str] = (),
     secrets: Mapping[str, Any] | None = None,
+    max_rounds: int | None = None,
 ) -> Resume:
     """The course of a resumed run, with everything checked that can be before code is executed."""
     found, info = resolve(run, store)
     refuse_unless_gone(info, take_over)
+    refuse_bound_below(max_rounds, last_step(found, info), info)
     waiting = in_flight(found, info)
     for call in assume or {}:
         if call not in waiting:
@@ -276,8 +284,21 @@ def resume_course(
     if edits.secrets:
         edits.apply(state_at(info, 0, found).stored_payload, stored=True)
     name = None if isinstance(agent, Agent) else info.agent
-    options: dict[str, Any] = {"name": name, "ignore": IgnoreRules(ignore)}
+    options: dict[str, Any] = {"name": name, "ignore": IgnoreRules(ignore), "max_rounds": max_rounds}
     return Resume(found, info, answers=answers, assume=assume, allow=allow, secrets=edits.secrets, **options)
+
+
+def refuse_bound_below(max_rounds: int | None, step: int, info: RunInfo) -> None:
+    """Refuse a bound of rounds that a run would have reached before it goes on.
+
+    Raises:
+        UsageError: it is less than the step.
+    """
+    if max_rounds is not None and max_rounds < max(step, 1):
+        raise UsageError(
+            f"max_rounds counts the rounds of {info.id} from its start, and it goes on in step {max(step, 1)}: give at "
+            f"least that, not {max_rounds}"
+        )
 
 
 def raise_what_stopped(course: Course) -> RecordedRun:

@@ -69,8 +69,14 @@ class Resume(Course):
     def begins(self, name: str) -> Attachment:
         """The recording, with its secrets, which the log does not have."""
         begun = super().begins(name)
-        begun.payload = self._secrets.apply(begun.payload)
+        if self.folded is None:
+            begun.payload = self.secrets.apply(begun.payload)
         return begun
+
+    @property
+    def secrets(self) -> Edits:
+        """Those that were given."""
+        return self._secrets
 
     def stop(self, failure: BaseException) -> NoReturn:
         """Stop the code, and leave the run as one that can be resumed again."""
@@ -117,11 +123,16 @@ class Resume(Course):
             max((_number(name) for name in run.script.calls if _round(name) == run.log.round), default=0)
         )
         resumed = RunResumedData(
-            process=process_identity(), code=code_version("."), answers=self._answers if run.parent is None else {}
+            process=process_identity(),
+            code=code_version("."),
+            answers=self._answers if run.parent is None else {},
+            max_rounds=self.max_rounds if run.parent is None else None,
         )
         round = run.log.round
         if round and run.script.round(round).started is None:  # it is about to start
             round -= 1
+        if self.folded is not None and run.parent is None:
+            self.folded.restore(run)
         info = self.store.run(run.info.uid)
         self._left[run] = state = state_at(info, -1, self.store)
         catch_up = catching_up(state, recorder, by)

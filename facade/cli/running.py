@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import functools
 import inspect
 import os
@@ -101,10 +100,8 @@ def _prepare(target: Any, given: Given, store: EventStore) -> Callable[[], Any]:
         target = Agent(target, getattr(target, "__name__", type(target).__name__))
     if not isinstance(target, Agent):
         return _prepared_call(target, given)
-    if given.max_rounds is not None:
-        target = copy.copy(target)
-        target.max_rounds = given.max_rounds
-    return functools.partial(target.run, given.payload, given.input, given.params, store=store)
+    run = functools.partial(target.run, max_rounds=given.max_rounds, store=store)
+    return functools.partial(run, given.payload, given.input, given.params)
 
 
 def _prepared_call(target: Any, given: Given) -> Callable[[], Any]:
