@@ -67,10 +67,10 @@ class RunRecorder:
         agent: the agent's name.
         payload: the starting payload.
         input, params: what the run was given.
+        max_rounds: the bound that it was given, if it was; a recording that the code is attached to goes before.
         applier: name of the payload applier of change requests.
         applier_options: what every change request is applied with, such as {"allowed_paths": […]}.
         entry_point: "file.py:name" of the code that runs.
-        max_rounds: the bound that it was given, if it was; a recording that the code is attached to goes before.
         code: the code version.
         parent: {run, call} of the run that starts this one, or None.
         on_store_error: "raise" or "warn".
@@ -93,10 +93,10 @@ class RunRecorder:
         *,
         input: Any = None,
         params: Mapping[str, Any] | None = None,
+        max_rounds: int | None = None,
         applier: str = "memberjunction",
         applier_options: Mapping[str, Any] | None = None,
         entry_point: str | None = None,
-        max_rounds: int | None = None,
         code: Mapping[str, Any] | None = None,
         parent: dict[str, Any] | None = None,
         on_store_error: StorePolicy = "raise",
@@ -117,10 +117,10 @@ class RunRecorder:
         self.applier = applier
         self.applier_options = dict(applier_options or {})
         self.watch = watch
+        self.max_rounds = max_rounds
         self._told_of_lossy_payload = False
         self.decided: Mapping[str, Any] | None = None
         self.last_step: str | None = None
-        self.max_rounds = max_rounds
         self.usage: Counter[str] = Counter()
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
@@ -144,10 +144,10 @@ class RunRecorder:
             self.store, self.info = attachment.store, attachment.info
             self.payload = LivePayload(attachment.payload, self.store.redactor)
             self.log = attachment.log
+            self.max_rounds = attachment.max_rounds or max_rounds
             attachment.attach(self)
             return
         unusable: StoreError | None = None
-            self.max_rounds = attachment.max_rounds or max_rounds
         try:
             self.store = resolve_store(store)
             self.payload = LivePayload(payload, self.store.redactor)
@@ -179,10 +179,10 @@ class RunRecorder:
                     python=python_versions(),
                     process=process_identity(),
                     captured=[] if captured is None else sorted(captured.sources),
+                    max_rounds=max_rounds,
                 ),
             )
         except RecordingStopped as stopped:
-                    max_rounds=max_rounds,
             raise stopped.failure from stopped.failure.__cause__
 
     # -- appending ----------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ class Script:
         started: the event.
         finished: `run.finished`, or None.
         payload_hash: of the payload at the end.
+        max_rounds: the bound that the run was given last, or None.
         forked: the `run.forked` of the run and of those that it was forked from.
         calls: by id.
         rounds: by number.
@@ -121,7 +122,6 @@ class Script:
         children: the `subrun.started` of a strand, likewise.
         questions: the `interrupt.raised` of a round and name, likewise.
         responses: interrupt id → response, of what was answered.
-        max_rounds: the bound that the run was given last, or None.
         wakes: the events that woke code, in order.
         superseded: seqs of those among them that did not reach it, since it was cancelled first.
         subruns: uid of a child run → its `subrun.finished`.
@@ -134,6 +134,7 @@ class Script:
         self.finished: Event | None = None
         self.forked: list[Event] = []
         self.payload_hash = ""
+        self.max_rounds: int | None = None
         self.last: Event | None = None
         self.calls: dict[str, RecordedCall] = {}
         self.rounds: dict[int, ScriptRound] = {}
@@ -143,7 +144,6 @@ class Script:
         self.responses: dict[str, Any] = {}
         self.wakes: list[Event] = []
         self.superseded: set[int] = set()
-        self.max_rounds: int | None = None
         self.subruns: dict[str, Event] = {}
         self._started: set[str] = set()
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
@@ -200,32 +200,32 @@ class Script:
     def _run_started(self, event: Event, strand: Strand) -> None:
         self.started = event
         self.payload_hash = event.data.payload_hash
+        self.max_rounds = event.data.max_rounds
 
     def _run_forked(self, event: Event, strand: Strand) -> None:
         self.forked.append(event)
+        self.max_rounds = event.data.max_rounds or self.max_rounds
 
     def _run_finished(self, event: Event, strand: Strand) -> None:
         self.finished = event
 
     def _run_resumed(self, event: Event, strand: Strand) -> None:
         self.finished = None
+        self.max_rounds = event.data.max_rounds or self.max_rounds
         self.responses.update(event.data.answers)
         for call in [call for call in self.calls.values() if call.ended is None]:
             for inside in self.with_those_inside(call):  # which was taken back
                 self._changes.pop(inside.call, None)
         interrupted, self._interrupted = self._interrupted, None
-        self.max_rounds = event.data.max_rounds
         if interrupted is not None:  # the round goes on
             self.round(interrupted.round).finished = None
             self._counts[Strand(interrupted.round, interrupted.within, interrupted.task), interrupted.kind] -= 1
-        self.max_rounds = event.data.max_rounds or self.max_rounds
 
     def _round_started(self, event: Event, strand: Strand) -> None:
         self.round(event.round).started = event
 
     def _round_finished(self, event: Event, strand: Strand) -> None:
         self.round(event.round).finished = event
-        self.max_rounds = event.data.max_rounds or self.max_rounds
         self._interrupted = event if event.data.outcome == "interrupted" else None
 
     def _called(self, event: Event, strand: Strand) -> None:
