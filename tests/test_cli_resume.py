@@ -144,3 +144,58 @@ def test_what_cannot_be_meant_is_a_usage_error(args: list[str], says: str, crash
     assert (result.exit_code, result.stdout, calls_made()) == (2, "", [])
     assert says in result.stderr
     assert "executing" not in result.stderr
+
+
+# -- a re-run that waits -------------------------------------------------------------------------------------------
+
+KEEPER = """
+import agentreplay as ar
+from shop import done, pay
+
+@ar.tool(safety="pure")
+def knock(key):
+    done("open" if key == "hunter2-hunter2" else "shut")
+
+@ar.agent("keeper")
+def step(round_index, context):
+    if round_index == 1:
+        return ar.Continue()
+    context.interrupt("sure", None)
+    knock(key=context.payload["api_key"])
+    return ar.Complete(pay(amount=3))
+"""
+
+
+def test_a_rerun_is_resumed_with_what_it_may_do(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret that a token stands for, and the tools that may be called; each refusal can be gone on from."""
+    monkeypatch.setenv("KEY", "hunter2-hunter2")
+    (work / "keeper.py").write_text(KEEPER, encoding="utf-8")
+    output("run", "keeper.py:step", "--payload", '{"api_key": "hunter2-hunter2"}')
+    output("rerun", "run1", "--step", 2)
+    result = invoke("resume", "run2", "--answer", "sure=true")
+    assert (result.exit_code, calls_made()) == (1, [])
+    assert "--secret /path/in/payload=env:VARIABLE" in result.stderr
+    secret = ["--secret", "api_key=env:KEY"]
+    result = invoke("resume", "run2", *secret)
+    assert (result.exit_code, calls_made()) == (1, ["open"])
+    assert "allow it with --allow pay" in result.stderr
+    assert json_of("resume", "run2", *secret, "--allow", "pay")["status"] == "completed"
+    assert calls_made() == ["pay"]
+    assert b"hunter2-hunter2" not in b"".join(path.read_bytes() for path in (work / ".agentreplay").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--secret", "/key=value"], "a secret is read from a variable"),
+        (["--secret", "/key=env:NOT_SET"], "the variable NOT_SET"),
+        (["--secret", "/a/b=env:PATH"], "/a/b cannot be set"),
+        (["--max-rounds", "0"], "'--max-rounds'"),
+        (["--max-rounds", "1"], "run1 from its start, and it goes on in step 2: give at least that, not 1"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_a_usage_error(args: list[str], says: str, waiting: None) -> None:
+    """The run waits on."""
+    result = invoke("resume", "run1", "--answer", "approve=true", *args)
+    assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True), result.stderr
+    assert json_of("ls")[0]["status"] == "interrupted"
