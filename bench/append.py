@@ -3,7 +3,7 @@
 A write-ahead log is a file that grows until its first checkpoint and is written over from then on, which is a third
 cheaper; and each checkpoint costs. So arms are compared in the same phase: all of them past their first checkpoint
 ("steady"), in rounds so long that each pays for its checkpoints; and all of them in new files ("fresh"), where a short
-run spends its life. Raw sqlite3 has its own settings, but for the write-ahead log.
+run spends its life. Checkpoints come as SQLite has them, every thousand pages, for all arms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from agentreplay.recorder.databases import CHECKPOINT_PAGES
 from agentreplay.recorder.event_codec import StoredEvent, encode_data
 from agentreplay.recorder.events import ModelReturnedData
 from agentreplay.recorder.redaction import RedactionRules
@@ -30,7 +29,10 @@ NOTHING = Summary()
 SOME_HASH = bytes(32)
 NO_HASH = "sha256:" + "00" * 32
 PAGE = 4_096
-FRESH = 1_000
+ROUND_PAGES = 4_000
+"""Pages that a round of appends writes at the least: about four checkpoints."""
+
+FRESH = 500
 """Events of a fresh store, fewer than fill its write-ahead log for the first time."""
 
 
@@ -149,7 +151,7 @@ class _Arms:
 
 def _steady(size: int) -> Mapping[str, float]:
     """Seconds per append, checkpoints included, all arms past the first."""
-    cycle = CHECKPOINT_PAGES // -(-size // PAGE)
+    cycle = ROUND_PAGES // -(-size // PAGE)
     with _Arms(size) as arms:
         for arm in arms.values():
             for _ in range(cycle):

@@ -22,10 +22,9 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import orjson
-from agentreplay.recorder.databases import CHECKPOINT_PAGES
 
 from . import storage
-from .append import PAGE, Ours
+from .append import PAGE, ROUND_PAGES, Ours
 from .measuring import Row, duration, medians, size_of
 
 RECORD = "import sys; from bench.peers import STORED; from bench.storage import history; "
@@ -191,7 +190,7 @@ def records_of(size: int) -> dict[str, Any]:
 
 def _appends(answer: dict[str, Any]) -> Mapping[str, float]:
     """Seconds per append of each arm that is installed, checkpoints included."""
-    cycle = CHECKPOINT_PAGES // -(-len(orjson.dumps(answer)) // PAGE)
+    cycle = ROUND_PAGES // -(-len(orjson.dumps(answer)) // PAGE)
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         arms: dict[str, _Arm] = {"ours": _Ours(folder, answer)}

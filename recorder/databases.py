@@ -29,9 +29,6 @@ Execute: TypeAlias = Callable[[str, Any], Any]
 BUSY_SECONDS: Final = 60
 """How long a writer waits for another process's transaction before it gives up."""
 
-CHECKPOINT_PAGES: Final = 4_000
-"""SQLite: how many pages of write-ahead log (16 MB) are gathered before they are moved into the file."""
-
 SQLITE: Final = "sqlite:///"
 """What the URL of a SQLite file begins with."""
 
@@ -132,7 +129,6 @@ class Sqlite:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
         connection.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
 

@@ -129,10 +129,10 @@ def body_of(data: Data) -> dict[str, Any]:
     shape = _SHAPES.get(type(data))
     if shape is None:
         shape = _SHAPES[type(data)] = _Shape.of(type(data))
-    defaults = shape.defaults
+    fields, given, defaults = data.__dict__, data.__pydantic_fields_set__, shape.defaults
     body = {}
-    for name, value in data.__dict__.items():  # a comprehension would be a call
-        if value is not defaults[name]:
+    for name in fields:  # a comprehension would be a call
+        if name in given and (value := fields[name]) is not defaults[name]:
             body[name] = value
     if not shape.plain:
         for name, value in [*body.items()]:
@@ -192,25 +192,33 @@ def encode_data(
         if lossy:
             stored = {**stored, "lossy": list(lossy)}
             raw = dumps(stored)
-    if redactor.rules.enabled and not redactor.is_clean(raw):
-        redacted = redactor.redact(stored)
-        if redacted is not stored:
-            stored, raw = redacted, dumps(redacted)
-    if "stream" in stored and type(stored["stream"]) is list and redactor.rules.enabled:
-        from .stream_redaction import redact_stream
+    if redactor.rules.enabled:
+        if not redactor.is_clean(raw):
+            redacted = redactor.redact(stored)
+            if redacted is not stored:
+                stored, raw = redacted, dumps(redacted)
+        if "stream" in stored and type(stored["stream"]) is list:
+            from .stream_redaction import redact_stream
 
-        whole = redact_stream(stored["stream"], redactor)
-        if whole is not stored["stream"]:
-            stored = {**stored, "stream": whole}
-            raw = dumps(stored)
+            whole = redact_stream(stored["stream"], redactor)
+            if whole is not stored["stream"]:
+                stored = {**stored, "stream": whole}
+                raw = dumps(stored)
     row = StoredEvent(seq, round, kind, version, time, within, task, raw)
-    if kind == "model.called":
-        stored = _move_conversations(stored, row)
-    if len(raw) > BLOB_LIMIT:
-        stored = _move_blobs(stored, row)
-    if row.conversations or row.blobs:
-        row.body = dumps(stored)
+    if kind == "model.called" or len(raw) > BLOB_LIMIT:
+        _move_contents(stored, row)
     return row
+
+
+def _move_contents(body: dict[str, Any], row: StoredEvent) -> None:
+    """Move out of the body what is stored once, and put tags there instead."""
+    row.conversations, row.messages, row.blobs = {}, {}, {}
+    if row.kind == "model.called":
+        body = _move_conversations(body, row)
+    if row.body is not None and len(row.body) > BLOB_LIMIT:
+        body = _move_blobs(body, row)
+    if row.conversations or row.blobs:
+        row.body = dumps(body)
 
 
 def is_conversation(value: Any) -> bool:
@@ -226,7 +234,6 @@ def _move_conversations(body: dict[str, Any], row: StoredEvent) -> dict[str, Any
     if type(request) is not dict:
         return body
     moved = {}
-    row.conversations, row.messages, row.blobs = {}, {}, {}
     for name, value in request.items():
         if type(value) is str and len(value) >= REPEATED_TEXT:
             moved[name] = _kept_apart(value, row)
@@ -250,7 +257,6 @@ def digest_of(addresses: Sequence[str]) -> str:
 def _move_blobs(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
     """Move the large values of the body, and of its request or arguments, out of it."""
     out = dict(body)
-    row.blobs = {**row.blobs}
     for name, value in body.items():
         if type(value) is dict and "$type" not in value and name in ("request", "arguments"):
             out[name] = {key: _blob_for(inner, row) for key, inner in value.items()}

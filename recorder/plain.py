@@ -72,8 +72,10 @@ def as_plain(value: Any) -> tuple[bytes, Stored] | None:
     """
     kind = type(value)
     try:
-        if kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
-            items = 0 if kind is dict and _is_small_and_plain(value) else _look_into(value, 1)
+        if kind is dict and _is_small_and_plain(value):
+            data = orjson.dumps(value, None, _EXACT_TYPES_ONLY)
+        elif kind is dict or kind is list or kind is FrozenDict or kind is FrozenList:
+            items = _look_into(value, 1)
             if items < 0:
                 items = _NOT_PLAIN if items == _NOT_PLAIN else _look_carefully(value)
                 if items < 0:
@@ -83,8 +85,9 @@ def as_plain(value: Any) -> tuple[bytes, Stored] | None:
                 value = loads(data)
             else:
                 data = orjson.dumps(value, None, _EXACT_TYPES_ONLY)
-            return None if b"$" in data and b'"$type"' in data and has_tags(loads(data)) else (data, value)
-        return (dumps(value), value) if _is_plain_scalar(value) else None
+        else:
+            return (dumps(value), value) if _is_plain_scalar(value) else None
+        return None if b"$" in data and b'"$type"' in data and has_tags(loads(data)) else (data, value)
     except (TypeError, ValueError, RuntimeError):  # refused; changed by another thread meanwhile; no stack left
         return None
 
@@ -156,24 +159,25 @@ def _is_plain_scalar(value: Any) -> bool:
 
 
 def _is_small_and_plain(root: dict[str, Any]) -> bool:
-    """Say whether a dict is plain and has few containers, none of them frozen: what nearly every event is.
+    """Say whether a dict has few containers, none of them frozen, and what else is in it is plain but for large ints.
 
-    The walk calls nothing, which halves its time, and needs no count of levels: there are no more than containers.
+    That is what nearly every event is. The walk calls nothing, looks up no names outside, and counts no levels: there
+    are no more than containers. The writer refuses large ints itself.
     """
+    dict_, list_, str_, type_ = dict, list, str, type
     found: list[Any] = [root]
     add = found.append
     for container in found:
-        if len(found) > FEW_CONTAINERS:
-            return False
-        for value in container.values() if type(container) is dict else container:
-            kind = type(value)
-            if kind is str:
+        for value in container.values() if type_(container) is dict_ else container:
+            kind = type_(value)
+            if kind is str_:
                 continue
-            if kind is dict or kind is list:
+            if kind is dict_ or kind is list_:
+                if len(found) >= FEW_CONTAINERS:
+                    return False
                 add(value)
             elif kind is int:
-                if not -MAX_INT <= value <= MAX_INT:
-                    return False
+                continue
             elif kind is float:
                 if value - value != 0.0:
                     return False
