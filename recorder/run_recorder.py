@@ -55,6 +55,9 @@ logger = logging.getLogger("agentreplay")
 FRAMES_OF_A_TRACEBACK: Final = 100
 """Of a longer traceback the last ones are kept: an endless recursion through calls has as many long ones."""
 
+CHANGED_IN_PLACE: Final = "an object in the payload was changed in place; use context.change to say why"
+"""The warning of a change that nobody has asked for."""
+
 UNDECIDED: Final = "Undecided"
 """The step word of a round that ended without a decision."""
 
@@ -277,8 +280,7 @@ class RunRecorder:
             return None
         self._follow()
         if (change := self.payload.changed_in_place()) is not None:
-            warning = "an object in the payload was changed in place; use context.change to say why"
-            self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[warning]))
+            self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[CHANGED_IN_PLACE]))
         if self.decided is None and outcome != "interrupted":  # that round goes on when the run is resumed
             undecided = {"step": UNDECIDED}
             self._post("step.decided", lambda: self._decides(undecided, None))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .changes import Change
-from .ignoring import KINDS, rules_for
+from .ignoring import KINDS, SAID, rules_for
 from .nearest import RecordedCall
 
 _RULES: Final = 3  # more rules than this are not worth typing
@@ -29,6 +29,10 @@ COMPARED: Final = {
     "another payload": "payload",
     "another outcome": "outcome",
     "another error": "error",
+    "another message": "message",
+    "another report": "report",
+    "another event": "event",
+    "another change": "change",
 }
 """What an ignore rule calls the values that differ, by the kind of difference."""
 
@@ -68,6 +72,8 @@ def hint_for(
             f"{rule}Read what is different each time through context.now(), context.random, context.uuid4() or "
             "context.read(), or record with capture=, so that a replay can answer it."
         )
+    if compared in SAID:
+        return rule + _MEANT.format("say this")
     fold = f"agentreplay rerun {shlex.quote(run)} --step {max(step, 1)} --prefix=fold"
     place = f"at step {step}" if step else "before step 1"
     return (

@@ -45,7 +45,10 @@ def catching_up(state: RunState, recorder: RunRecorder, by: str | None = None) -
 def instead_of(changed: Data, state: RunState, recorder: RunRecorder) -> Data:
     """A change of the payload, as it is to be appended: over another payload than the log has, it says all of it."""
     fits = isinstance(changed, PayloadChangedData) and changed.hash_before == state.payload_hash
-    return changed if fits else _changed(state, recorder)
+    if fits:
+        return changed
+    said = {name: getattr(changed, name) for name in ("source", "reason", "warnings", "blocked")}
+    return _changed(state, recorder).model_copy(update=said)
 
 
 def _changed(state: RunState, recorder: RunRecorder) -> Data:

@@ -19,6 +19,7 @@ from ..recorder.redaction import without_digests
 from ..recorder.run_recorder import UNDECIDED
 from ..recorder.values import encode
 from .changes import MISSING
+from .comparing_said import ComparedSaid
 from .divergence import Difference, Kind, call_difference, missing_call, value_difference
 from .reads import Odd, Reads, hint_for_read
 from .script import RecordedCall, Strand, key_of
@@ -51,6 +52,7 @@ class Comparison:
         self._undecided: list[tuple[Event, Any, Any]] = []
         self._broken_off: tuple[Any, Strand] | None = None
         self._reads = Reads(run.script)
+        self._said = ComparedSaid(run, course, self._same, self._value, self._tell, self._ends_at)
 
     # -- events ----------------------------------------------------------------------------------------
 
@@ -73,6 +75,7 @@ class Comparison:
                 self._run_finishes(data, strand)
             case "interrupt.raised":
                 self.asks(data.name, data.reason, strand)
+        self._said.says(kind, data, strand)
 
     def _round_starts(self, strand: Strand) -> None:
         if self._script.round(strand.round).started is None:
@@ -144,6 +147,7 @@ class Comparison:
             self._part("another outcome", strand, event, recorded.outcome, data.outcome)
         if data.payload_hash != event.data.payload_hash:
             self._payload_differs(strand, event)
+        self._tell_in_order(self._said.of_changes())
 
     def _payload_differs(self, strand: Strand, finished: Event) -> None:
         recorder = self._run.recorder
@@ -189,6 +193,9 @@ class Comparison:
         if rounds > strand.round:
             self._part("another outcome", strand, finished, {"rounds": rounds}, {"rounds": strand.round})
             return
+        if expected.payload_hash not in (None, actual.payload_hash):
+            self._payload_differs(strand, finished)
+        self._tell_in_order(self._said.missing_at_the_end())
         before = {"status": expected.status, "stop_reason": expected.stop_reason, "value": expected.value}
         after = {"status": actual.status, "stop_reason": actual.stop_reason, "value": encode(actual.value).stored}
         after = self._run.redacted(after)
@@ -222,12 +229,20 @@ class Comparison:
             lacking.append((call.seq, missing_call(call, step=round, run=self._run.info.id)))
         for odd in self._reads.missing(round, before):
             lacking += [(event.seq, self._odd_read(odd, at, strand)) for at, event in enumerate(odd.events)]
+        lacking += self._said.missing(round, before)
         for question in script.unmet(of_round.questions, before):
             asked = _question(question.data.name, question.data.reason)
             difference = self._value("another outcome", strand, question, asked, MISSING, name=question.data.name)
             lacking.append((question.seq, difference))
+        self._tell_in_order(lacking)
+
+    def _tell_in_order(self, lacking: list[tuple[int, Difference]]) -> None:
         for _, difference in sorted(lacking, key=lambda one: one[0]):
             self._tell(difference)
+
+    def before_the_end(self) -> None:
+        """Tell of what the code has not said, though it is past it, where the recording ends in the midst of a run."""
+        self._tell_in_order(self._said.missing_where_it_ends(self._run.log.round))
 
     def missing_call(self) -> bool:
         """Tell of the first call or child run that the code has not come to, and for which all wait.
@@ -257,6 +272,7 @@ class Comparison:
                 once=(run, "order", round),
             )
         call.asked = True
+        self._said.reaches(call.called)
 
     # -- what is asked for, and not recorded -----------------------------------------------------------------
 

@@ -245,6 +245,11 @@ class Course(Waiting):
         )
 
     @property
+    def compares_words(self) -> bool:
+        """Whether another report or reason is a difference, and not only worth a word."""
+        return True
+
+    @property
     def collects(self) -> bool:
         """Whether differences are gathered."""
         return self._collect
@@ -324,6 +329,7 @@ class Course(Waiting):
         """The code is at the end of a recording that was never finished."""
         if run.script.finished is not None:  # it was; what the code waits for had not ended by then
             self.stuck()
+        self.comparison_of(run).before_the_end()
         self.stop(RecordingEnds(f"the recording of {run.info.id} ends here"))
 
     # -- differences -------------------------------------------------------------------------------------

@@ -54,6 +54,10 @@ Kind: TypeAlias = Literal[
     "another payload",
     "another outcome",
     "another error",
+    "another message",
+    "another report",
+    "another event",
+    "another change",
     "another input",
     "another model",
     "another result",
@@ -61,7 +65,11 @@ Kind: TypeAlias = Literal[
     "missing step",
     "extra step",
 ]
-"""How code parted from its recording, or a run from another; the last six are found between two runs only."""
+"""How code parted from its recording, or a run from another; the last six are found between two runs only.
+
+Of a message, a report, an event of the code's own or the reason of a change, that one is new is told as another one of
+which the recording has none, and that one is missing as one that the code does not come to.
+"""
 
 CALL_KINDS: Final = ("another call", "missing call", "extra call")
 """Of these, what was expected and what was found are calls as a whole: `{kind, name, arguments}`."""

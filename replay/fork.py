@@ -107,6 +107,11 @@ class Rerun(Course):
         """Of a folded prefix also what code does before its first round, which belongs to none of the recording."""
         return self._prefix == "fold" and run.parent is None
 
+    @property
+    def compares_words(self) -> bool:
+        """The code was edited, perhaps to report more."""
+        return False
+
     def goes_on_after(self, run: RecordedRun) -> bool:
         """The script was cut where the step begins."""
         return run.parent is None

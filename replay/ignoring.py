@@ -7,6 +7,8 @@
 | `model:*:$.messages[*].id` | of every message of every model call |
 | `decision:$.confidence`, `payload:$.updated_at` | of what a round decided, of the payload after it |
 | `read:clock`, `tool:now` | the whole: whatever the clock said, whatever `now` is asked with |
+| `message:$.id`, `change:$.reason` | of each message that is added to the conversation; why the payload is changed |
+| `report`, `event:x.seen:$.at` | all reports; of the code's own events of that name, when |
 
 A rule is applied to both sides, and what is left of them is compared. So a rule that is too wide hides differences; a
 rule that never matched anything is worth a word too, since it may be a misspelt one (`IgnoreRules.unused`).
@@ -33,11 +35,15 @@ from .readable import visible
 if TYPE_CHECKING:
     from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathQuery
 
-NAMED: Final = ("tool", "model", "read")
-"""Kinds of what is compared that have a name: of the tool, of the model's callable, of the source of a read value."""
+NAMED: Final = ("tool", "model", "read", "report", "event")
+"""Kinds of what is compared that have a name: of the tool, of the model's callable, of the source of a read value or
+report, of the code's own event."""
 
-NAMELESS: Final = ("decision", "payload", "outcome", "error")
-"""Kinds of which a round has one."""
+NAMELESS: Final = ("decision", "payload", "outcome", "error", "message", "change")
+"""Kinds that have none. Of the first four a round has one; a message is one that is added, or the edit of the list."""
+
+SAID: Final = ("message", "report", "event", "change")
+"""Kinds of what code says without asking anything."""
 
 KINDS: Final = (*NAMED, *NAMELESS)
 

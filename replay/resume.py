@@ -108,6 +108,11 @@ class Resume(Course):
         """One task may be where the log ends while others are not; and a call that is made again has calls inside."""
         return True
 
+    @property
+    def compares_words(self) -> bool:
+        """The code was edited, perhaps to report more."""
+        return False
+
     def goes_live_beyond(self, run: RecordedRun) -> bool:
         """Whatever the log does not have is done live."""
         return run.script.finished is None

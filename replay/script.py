@@ -26,6 +26,12 @@ ENDED: Final = (
 )
 """Kinds of events that wake code which waits, in the order of the log."""
 
+SAID: Final = (
+    *("message.added", "messages.replaced", "report", "scratchpad.changed", "payload.changed"),
+    *("subrun.finished", "run.resumed"),
+)
+"""Kinds of events with which code says something that it asks no answer to, besides its own; see `said`."""
+
 
 Reading: TypeAlias = tuple[str, str | None]
 """What is read: a source, and what of it, as in `ValueReadData`."""
@@ -121,6 +127,7 @@ class Script:
         reads: the `value.read` of a strand, of what is read there, in order, as far as they were not met again.
         children: the `subrun.started` of a strand, likewise.
         questions: the `interrupt.raised` of a round and name, likewise.
+        said: the events outside of calls that say something (`said`), and `run.resumed`, in order.
         responses: interrupt id → response, of what was answered.
         wakes: the events that woke code, in order.
         superseded: seqs of those among them that did not reach it, since it was cancelled first.
@@ -141,6 +148,7 @@ class Script:
         self.reads: dict[tuple[Strand, Reading], deque[Event]] = {}
         self.children: dict[Strand, deque[Event]] = {}
         self.questions: dict[tuple[int, str], deque[Event]] = {}
+        self.said: list[Event] = []
         self.responses: dict[str, Any] = {}
         self.wakes: list[Event] = []
         self.superseded: set[int] = set()
@@ -168,6 +176,8 @@ class Script:
         self._counts[strand, event.kind] += 1
         if event.within is not None and event.kind in REDONE:
             self._changes.setdefault(event.within, []).append(event)
+        if event.within is None and (event.kind in SAID or event.kind.startswith("x.")):
+            self.said.append(event)
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
             handler(self, event, strand)

@@ -74,11 +74,11 @@ ARGUMENTS = [
     Mutant(
         "desk", 'place="south")\n        e', 'place="north")\n        e', 1, "other arguments", "1.3", "/place", "bulb"
     ),
-    Mutant("desk", '"may it go?"', '"may it go now?"', 2, "other arguments", "2.1", "/messages/0/content", "ask("),
+    Mutant("desk", '"may it go?"', '"may it go now?"', 2, "another message", None, "/content", "may it go now?"),
     Mutant(
         "desk", "list(context.messages)", "[*context.messages] * 2", 2, "other arguments", "2.1", "/messages/1", "ask("
     ),
-    Mutant("desk", '"user", "content"', '"system", "content"', 2, "other arguments", "2.1", "/messages/0/role", "ask("),
+    Mutant("desk", '"user", "content"', '"system", "content"', 2, "another message", None, "/role", "may it go?"),
     Mutant("desk", '"lamp", count=2', '"lamp", count=True', 2, "other arguments", "2.2", "/count", "reserve"),
     Mutant("nested", '"a long text"', '"a longer text"', 1, "other arguments", "1.1", "/text", "summarise("),
     Mutant("nested", 'effort="high"', 'effort="low"', 1, "other arguments", "1.4", "/effort", "assistant("),
@@ -503,7 +503,7 @@ REFACTORINGS = [
         "two changes of the payload in one",
         (
             ('        context.change(update={"left": left})\n', ""),
-            ('order.total}}, reason="looked up")', 'order.total}}, update={"left": left})'),
+            ('order.total}}, reason="looked up")', 'order.total}}, update={"left": left}, reason="looked up")'),
         ),
     ),
     Refactoring(
@@ -533,7 +533,13 @@ REFACTORINGS = [
         "lines for a log",
         (
             ('left = stock("lamp")', 'left = stock("lamp"); context.logger.info("left: %s", left)'),
-            (LAST, f'{LAST}    context.report("nearly there"); context.event("x.seen", it=1)\n'),
+            (LAST, f'{LAST}    context.diagnostics.note("nearly there")\n'),
+        ),
+        (
+            "step 1: another report (log), which is no divergence: expected nothing, found "
+            '{"level": "info", "message": "left: 4"}',
+            "step 4: another report (diagnostics), which is no divergence: expected nothing, found "
+            '{"message": "nearly there"}',
         ),
     ),
     Refactoring(
@@ -697,12 +703,24 @@ record the run again; --collect shows what else differs.""",
         (
             ARGUMENTS[6],
             """\
-step 2, call 2.1: other arguments
-  where     <reply = ask(messages=list(context.messages))>, model ask
-  what      key "content" of messages[0] has another value
-  path      /messages/0/content
+step 2: another message
+  where     <context.messages.append({"role": "user", "content": "may it go now?"})>
+  what      key "content" has another value
+  path      /content
   expected  "may it go?"
   actual    "may it go now?"
+  next      If this is different each time: --ignore 'message:$.content'. If the code is meant to say this, record the \
+run again; --collect shows what else differs.""",
+        ),
+        (
+            ARGUMENTS[16],
+            """\
+step 1, call 1.1: other arguments
+  where     <reply = ask(messages)>, model ask
+  what      key "content" of messages[0] has another value
+  path      /messages/0/content
+  expected  "look around"
+  actual    "look"
   next      If this is different each time: --ignore 'model:ask:$.messages[0].content'. If the code is meant to ask \
 for this, record the run again; --collect shows what else differs.""",
         ),
@@ -801,7 +819,7 @@ def test_differences_of_a_child_run_are_gathered_with_those_of_its_parent() -> N
     ("mutant", "rule"),
     [
         (ARGUMENTS[0], "tool:lookup:$.number"),
-        (ARGUMENTS[6], "model:ask:$.messages[*].content"),
+        (ARGUMENTS[16], "model:ask:$.messages[*].content"),
         (DECISIONS[0], "decision:$.reasoning"),
         (PAYLOADS[6], "payload:$.tags"),
         (ENDS[11], "outcome:$.value.receipt"),
