@@ -196,6 +196,9 @@ def _driving(begin: Callable[..., Awaitable[tuple[Call | None, AsyncGenerator[An
 
 # -- wrapping ----------------------------------------------------------------------------------------
 
+declared_tools: Final[set[str]] = set()
+"""The names of the tools of this process that were made such, with `tool` or `wrap`; others are named in a call."""
+
 declared_compensable: Final[dict[str, Effect]] = {}
 """The tools of this process that say how their work is undone, by name; of two of one name the one declared last."""
 
@@ -260,6 +263,8 @@ def wrap_effect(fn: Function, effect: Effect) -> Function:
 
         wrapper = function
     wrapper.__agentreplay_effect__ = effect  # type: ignore[attr-defined]  # functions take attributes
+    if effect.kind == "tool":
+        declared_tools.add(effect.name)
     if effect.compensate is not None:
         declared_compensable[effect.name] = effect
     return wrapper  # type: ignore[return-value]  # same signature as fn, by construction

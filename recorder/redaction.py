@@ -201,6 +201,10 @@ class Redactor:
             position = stop
         return bool(tokens) and text[position:] == redacted[end:]
 
+    def learn(self, kind: str, secret: str) -> None:
+        """Know a secret from now on, as if it had stood under a secret name; what is too common to be known is not."""
+        self._learn(kind, _encoded(secret), certain=True)
+
     def secret_key(self, key: str) -> bool:
         """Say whether what stands under a key is secret: `DB_PASSWORD` and `openaiApiKey` are, `max_tokens` is not."""
         return self.rules.enabled and self._key_kind(key) is not None

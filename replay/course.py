@@ -53,6 +53,7 @@ class Course(Waiting):
         differences: those that were found.
         begun: the run that code has attached itself to, or None as yet.
         folded: the rounds that are not executed, if some are not; known once the code has begun.
+        doubts: what is worth a word before anything is executed.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Course(Waiting):
         self.shallow = shallow
         self.max_rounds = max_rounds
         self.folded: FoldedPrefix | None = None
+        self.doubts: list[str] = []
         self.info = info
         self._name = name
         self.ignore = ignore or IgnoreRules(())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ..recorder.errors import UsageError
+from .contradictions import refuse_answers_inside
 from .edits import Edits
 from .script import RecordedCall, Script
 
@@ -27,7 +28,7 @@ class EditedAnswers:
         run: how that is called where it is typed.
 
     Raises:
-        UsageError: that round has no such call, or it is one of another kind.
+        UsageError: that round has no such call, it is one of another kind, or is made inside of one that is not made.
     """
 
     def __init__(self, edits: Edits, step: int, script: Script, run: str) -> None:
@@ -41,6 +42,7 @@ class EditedAnswers:
                 raise UsageError(f"step {step} of {run} has no call {name}; it has {', '.join(calls) or 'none'}")
             if kind not in ("", recorded.kind):
                 raise UsageError(f"call {name} is a {recorded.kind} call ({recorded.name}), not one of a {kind}")
+        refuse_answers_inside({call: script.calls[call].called.within for call in script.calls}, list(self._answers))
 
     @classmethod
     def in_log(cls, store: EventStore, forked: Event, own: Script | None = None) -> Self | None:

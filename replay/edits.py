@@ -13,7 +13,8 @@ from typing import Any
 from ..recorder.errors import UsageError
 from ..recorder.payload import apply_change
 from ..recorder.values import decode, encode
-from .paths import keys_of, to_pointer
+from .contradictions import by_pointer, refuse_contradictions
+from .paths import keys_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,16 @@ def edits_of(
     """Edits as a caller gives them: places also in the form `order.items[0]`, and no input as `...`.
 
     Raises:
-        UsageError: a place cannot be read, the patch is no list of operations, or `skip` is a text.
+        UsageError: a place cannot be read, the patch is no list of operations, or `skip` is a text; or of some edits
+            only one can take effect.
     """
     operations = [] if patch is None else patch
     if not isinstance(operations, list | tuple) or not all(isinstance(one, Mapping) for one in operations):
         raise UsageError('patch is a JSON Patch: a list of operations such as {"op": "remove", "path": "/draft"}')
     if isinstance(skip, str):
         raise UsageError(f"skip is a list of call ids, not one text; write [{skip!r}]")
-    return Edits(
-        set={to_pointer(place): value for place, value in (set or {}).items()},
+    edits = Edits(
+        set=by_pointer(set, "a value"),
         patch=operations,
         tool_results=tool_results or {},
         model_responses=model_responses or {},
@@ -149,8 +151,10 @@ def edits_of(
         messages=messages,
         params=params or {},
         input=None if input is ... else (input,),
-        secrets={to_pointer(place): value for place, value in (secrets or {}).items()},
+        secrets=by_pointer(secrets, "a secret"),
     )
+    refuse_contradictions(edits)
+    return edits
 
 
 def _in_stored_form(value: Any) -> Any:

@@ -33,12 +33,15 @@ class FoldedPrefix:
         step: the first round that is executed.
         seq: the first event that the code is compared with, in or before that round.
         state: of the run before that event.
+
+    Attributes:
+        step, state: as above.
     """
 
     def __init__(self, step: int, seq: int, state: RunState) -> None:
         self.step = step
         self._seq = seq
-        self._state = state
+        self.state = state
         self._restored = False
 
     def left(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -56,8 +59,8 @@ class FoldedPrefix:
                     "cannot be put in its place; re-run it without --prefix=fold"
                 )
             )
-        payload = secrets.apply(self._state.payload)
-        recorder.become(payload, round=self.step - 1, usage=self._state.usage)
+        payload = secrets.apply(self.state.payload)
+        recorder.become(payload, round=self.step - 1, usage=self.state.usage)
 
     def restore(self, run: RecordedRun) -> None:
         """Give the code, before its first round, the conversation, the notes, the parameters and the input; once."""
@@ -65,7 +68,7 @@ class FoldedPrefix:
         if self._restored or recorder is None or recorder.context is None:
             return
         self._restored = True
-        recorder.context.restore(self._state.messages, self._state.scratchpad)
+        recorder.context.restore(self.state.messages, self.state.scratchpad)
         for forked in run.script.forked:  # what they did to the payload and the conversation is in the state
             if forked.round + 1 < self.step:
                 edits = Edits.from_log(forked.data.edits)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from ..recorder.calls import Effect
+from ..recorder.effects import declared_tools
 from ..recorder.errors import LiveCallRefused, RedactedValue
 from ..recorder.redaction import find_tokens
+from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import encode
 
 SAFE: Final = ("pure", "idempotent", "compensable")
@@ -32,6 +34,37 @@ def refusal_of(effect: Effect, call: str, allow: Collection[str], what: str) -> 
         name=effect.name,
         call=call,
     )
+
+
+def unknown_in(store: EventStore, info: RunInfo, allow: Collection[str]) -> str | None:
+    """A word about names of tools that may be called, and that nothing is known of; None if all are known.
+
+    Known are the tools that the run and its child runs have called, and those that the code has declared by now. That
+    is no error: code may give a tool its name where it calls it (`r.tool("search", …)`), and come to one that the
+    recording never came to. But a name that is mistyped allows nothing, and is worth a word before the rest runs live.
+
+    Args:
+        store, info: the run.
+        allow: the names.
+    """
+    unknown = [name for name in dict.fromkeys(allow) if name not in declared_tools]
+    if not unknown:
+        return None
+    called = set(_called(store, info))
+    unknown = [name for name in unknown if name not in called]
+    if not unknown:
+        return None
+    known = ", ".join(sorted(called)) or "no tool at all"
+    return f"{info.id} has called no tool named {', '.join(unknown)}, and the code declares none; it has called {known}"
+
+
+def _called(store: EventStore, info: RunInfo) -> Iterator[str]:
+    """The names of the tools that a run and its child runs have called."""
+    for row in store.rows(info):
+        if row.kind == "tool.called":
+            yield store.decode(info, row, blobs=False).data.name
+        elif row.kind == "subrun.started":
+            yield from _called(store, store.run(store.decode(info, row, blobs=False).data.run))
 
 
 def redacted_in(data: Any, effect: Effect, where: str) -> RedactedValue | None:

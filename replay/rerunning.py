@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,8 +15,11 @@ from ..recorder.writer import on_event_loop
 from .compensating import compensable_calls, compensations_for
 from .course import Course
 from .edits import Edits, edits_of
+from .folded import folded_in
 from .fork import Prefix, Rerun
+from .given_secrets import keep_secret
 from .ignoring import IgnoreRules
+from .live_calls import unknown_in
 from .reading import last_step, resolve, state_at, step_meant
 from .recorded_run import RecordedRun
 from .replayer import App, aexecute, attached, execute
@@ -59,7 +63,8 @@ def rerun(
         params: name → value; the others stay.
         input: what `context.input` is from there on.
         secrets: place in the payload → the secret that a token stands for there; it is not recorded.
-        allow: names of tools that may be called though they are irreversible, or declare no safety.
+        allow: names of tools that may be called though they are irreversible, or declare no safety. One that neither
+            the recording nor the code knows is warned of.
         reuse: give live calls that ask just what a recorded one of the same round asked its answer.
         prefix: "execute" the rounds before against the log, or take their outcome from it: "fold".
         compensate: undo before what the run's compensable tools did from that step on, by their `compensate=`. Another
@@ -92,6 +97,7 @@ def rerun(
         secrets=secrets,
     )
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate, max_rounds)
+    warn_of_doubts(course)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return ended(course, outcome)
@@ -132,6 +138,7 @@ async def arerun(
         secrets=secrets,
     )
     course = rerun_course(run, agent, step, edits, allow, reuse, prefix, store, ignore, compensate, max_rounds)
+    warn_of_doubts(course)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
@@ -159,12 +166,14 @@ def rerun_course(
         raise UsageError(f"{info.id} is re-run from a step from 1 on; step 0 is its start")
     refuse_bound_below(max_rounds, step, info)
     if edits.touch_the_payload:
-        edits.apply(state_at(info, step - 1, found).stored_payload, stored=True)
+        payload = state_at(info, step - 1, found).stored_payload
+        edits.apply(payload, stored=True)
+        keep_secret(found.redactor, payload, edits)
     calls: list[CallOfStep] = []
     if compensate:
         events_of = partial(found.events, conversations=False)
         calls += compensable_calls(events_of(info), step, events_of)
-    return Rerun(
+    course = Rerun(
         found,
         info,
         step,
@@ -177,6 +186,9 @@ def rerun_course(
         name=None if isinstance(agent, Agent) else info.agent,
         ignore=IgnoreRules(ignore),
     )
+    if (doubt := unknown_in(found, info, allow)) is not None:
+        course.doubts.append(doubt)
+    return course
 
 
 def resume(
@@ -217,6 +229,7 @@ def resume(
     if on_event_loop():
         raise UsageError("resume() cannot run inside an event loop; use `await ar.aresume(…)`")
     course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets, max_rounds)
+    warn_of_doubts(course)
     with attached(course) as outcome:
         outcome.append(execute(agent))
     return ended(course, outcome)
@@ -237,6 +250,7 @@ async def aresume(
 ) -> AgentResult:
     """`resume` for code in an event loop."""
     course = resume_course(run, agent, answers, assume, take_over, store, ignore, allow, secrets, max_rounds)
+    warn_of_doubts(course)
     with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
     return ended(course, outcome)
@@ -282,10 +296,21 @@ def resume_course(
         raise unsettled(info, refused)
     edits = edits_of(secrets=secrets)
     if edits.secrets:
-        edits.apply(state_at(info, 0, found).stored_payload, stored=True)
+        folded = folded_in(found, info)
+        begins = state_at(info, 0, found) if folded is None else folded.state
+        keep_secret(found.redactor, begins.stored_payload, edits)
     name = None if isinstance(agent, Agent) else info.agent
     options: dict[str, Any] = {"name": name, "ignore": IgnoreRules(ignore), "max_rounds": max_rounds}
-    return Resume(found, info, answers=answers, assume=assume, allow=allow, secrets=edits.secrets, **options)
+    course = Resume(found, info, answers=answers, assume=assume, allow=allow, secrets=edits.secrets, **options)
+    if (doubt := unknown_in(found, info, allow)) is not None:
+        course.doubts.append(doubt)
+    return course
+
+
+def warn_of_doubts(course: Course) -> None:
+    """Say, as a warning at the caller's caller, what is worth a word before anything is executed."""
+    for doubt in course.doubts:
+        warnings.warn(doubt, stacklevel=3)
 
 
 def refuse_bound_below(max_rounds: int | None, step: int, info: RunInfo) -> None:

@@ -166,15 +166,34 @@ def test_steps_count_from_the_end_too() -> None:
         (["--step", 3, "--patch", "shop.py"], "this is no JSON"),
         (["--step", 3, "--param", "x"], "expected NAME=VALUE"),
         (["--step", 3, "--edit", "--set", "/a=1"], "--edit excludes --set"),
+        (["--step", 3, "--set", "/a/b=1", "--set", "/a=1"], "set /a/b has no effect, since set /a comes after it"),
+        (["--step", 3, "--set", "/a=1", "--set", "a=2"], "given twice for one place, as '/a' and as 'a'"),
+        (["--step", 3, "--tool-result", "3.1=1", "--skip", "3.1"], "3.1 is given both a tool result and to be skipped"),
+        (["--step", 3, "--input", "1", "--input", "2"], "it is given twice"),
+        (["--step", 3, "--param", "a=1", "--param", "a=2"], "a is given twice"),
+        (["--step", 3, "--patch", "none.json", "--patch", "other.json"], "it is given twice"),
+        (["--step", 3, "--secret", "/amount=env:PATH"], "there is no token at /amount"),
+        (["--step", 3, "--max-rounds", "2"], "it goes on in step 3: give at least that, not 2"),
         (["--step", 3, "--prefix", "guess"], "'guess' is not one of"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_runs(args: list[object], says: str) -> None:
     """Exit code 2, the option and what is wrong with it; no call, and no new run."""
     result = invoke("rerun", "run1", *args)
-    assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True), result.stderr
+    assert "executing" not in result.stderr
     assert calls_made() == []
     assert len(json_of("ls")) == 1
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_a_tool_that_nobody_knows_is_told_of(more: list[str]) -> None:
+    """Its name allows nothing; what the run has called is named, once, and what is not called but declared is known."""
+    result = invoke("rerun", "run1", "--step", 3, "--set", "/amount=3", "--allow", "pya", *more)
+    note = "note: run1 has called no tool named pya, and the code declares none; it has called find, pay\n"
+    assert result.stderr.count(note) == 1
+    assert result.exit_code == (0 if more else 1)
+    assert "note:" not in invoke("rerun", "run1", "--step", 3, "--allow", "find", "--allow", "pay", *more).stderr
 
 
 def test_a_value_that_is_shown_as_a_secret_is_not(recorded: Path) -> None:

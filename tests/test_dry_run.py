@@ -146,7 +146,7 @@ def test_planning_consumes_and_appends_nothing(store: EventStore) -> None:
 
 def test_places_are_read_in_either_form() -> None:
     """A JSON Pointer, or as paths are shown."""
-    edits = edits_of(set={"order.items[0]": 1, "/a~1b": 2, "": 3}, secrets={"keys.main": "s"})
+    edits = edits_of(set={"": 3, "order.items[0]": 1, "/a~1b": 2}, secrets={"keys.main": "s"})
     assert edits.set == {"/order/items/0": 1, "/a~1b": 2, "": 3}
     assert edits.secrets == {"/keys/main": "s"}
 

@@ -553,6 +553,14 @@ def test_what_is_allowed_by_name_is_called() -> None:
     assert (world.made, result.stop_reason) == ([], "endTurn")
 
 
+def test_a_name_that_nobody_knows_is_warned_of() -> None:
+    """It may be that of a tool to come, so that is no error; one that the code declares is known."""
+    store = spent()
+    with pytest.warns(UserWarning, match="run1 has called no tool named chrage, and the code declares none; it has"):
+        rerun("run1", spender(), 2, store=store, allow=["charge", "notify", "chrage"])
+    rerun("run1", spender(), 2, store=store, allow=["charge", "notify", "pay"])
+
+
 def test_a_tool_that_may_not_be_called_is_not_called_by_a_child_run() -> None:
     """What holds for the run holds for the runs that it starts; they have failed, too."""
 

@@ -84,9 +84,16 @@ def listed(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...
     return [value_of(one, parameter.opts[0]) for one in given]
 
 
-def single(ctx: click.Context, parameter: click.Parameter, given: str | None) -> Any:
-    """Read an option that is a value; `...` where it was not given, since it may be null."""
-    return ... if given is None else value_of(given, parameter.opts[0])
+def single(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
+    """Read an option that is a value, and can be given once; `...` where it was not given, since it may be null."""
+    return value_of(_once(given), parameter.opts[0]) if given else ...
+
+
+def _once(given: tuple[str, ...]) -> str:
+    """The one that was given; of two, one would be forgotten without a word."""
+    if len(given) > 1:
+        raise click.BadParameter("it is given twice")
+    return given[0]
 
 
 def secrets(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -103,10 +110,11 @@ def secrets(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ..
     return read
 
 
-def patch_of(ctx: click.Context, parameter: click.Parameter, file: str | None) -> list[dict[str, Any]] | None:
+def patch_of(ctx: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> list[dict[str, Any]] | None:
     """Read a JSON Patch from a file, or standard input for `-`; its values are in stored form."""
-    if file is None:
+    if not files:
         return None
+    file = _once(files)
     patch = value_of(f"@{file}", file)
     if not isinstance(patch, list) or not all(isinstance(one, dict) for one in patch):
         raise click.BadParameter(

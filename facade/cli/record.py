@@ -37,6 +37,8 @@ def parameters(ctx: click.Context, parameter: click.Parameter, values: tuple[str
         name, equals, text = value.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"expected NAME=VALUE, not {value!r}")
+        if name in read:
+            raise click.BadParameter(f"{name} is given twice")
         try:
             read[name] = json.loads(text, parse_constant=no_constant)
         except ValueError:

@@ -138,7 +138,13 @@ def replay(
     callback=values,
     help="Create or replace a value of the payload: /order/total=5, or order.total=5.",
 )
-@click.option("--patch", metavar="FILE", callback=patch_of, help="Apply a JSON Patch (RFC 6902) to the payload.")
+@click.option(
+    "--patch",
+    multiple=True,
+    metavar="FILE",
+    callback=patch_of,
+    help="Apply a JSON Patch (RFC 6902) to the payload; once, after --set.",
+)
 @click.option("--edit", is_flag=True, help="Edit the payload, as JSON, in $EDITOR.")
 @click.option(
     "--tool-result",
@@ -161,7 +167,7 @@ def replay(
     "--add-message", "messages", multiple=True, metavar="JSON", callback=listed, help="Add to the conversation."
 )
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", callback=parameters, help="A parameter.")
-@click.option("--input", "given_input", metavar="JSON", callback=single, help="Another input.")
+@click.option("--input", "given_input", multiple=True, metavar="JSON", callback=single, help="Another input; once.")
 @secret_option
 @allow_option
 @click.option("--reuse", is_flag=True, help="Give live calls that ask what was recorded the recorded answers.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -13,6 +13,7 @@ import click
 from ..recorder.errors import AgentReplayError, Divergence, LiveCallRefused, UsageError
 from ..recorder.log_end import last_round
 from ..recorder.store import EventStore, RunInfo
+from ..recorder.values import already_stored
 from ..replay.changes import to_json_patch
 from ..replay.course import Course
 from ..replay.coverage import Coverage
@@ -41,7 +42,7 @@ from .render_replay import (
     render_start,
 )
 from .running import print_error
-from .streams import complain, say
+from .streams import complain, harmless, say
 
 # -- replay ---------------------------------------------------------------------------------------------------------
 
@@ -109,12 +110,14 @@ def rerun_run(
 
     def course(agent: App, compensate: bool = wanted.compensate) -> Course:
         prefix, rules = cast(Prefix, wanted.prefix), wanted.ignore
-        edits = wanted.edits()  # now that classes are known which the code registers
+        # Classes are known once the code is imported that registers them.
+        edits = wanted.edits() if agent is not _nothing else wanted.edits(already_stored)
         given = (wanted.allow, wanted.reuse, prefix, store, rules, compensate, wanted.max_rounds)
         return rerun_course(info, agent, step, edits, *given)
 
+    checked = course(_nothing, False)  # which refuses what cannot be meant, before code is imported
     if dry_run:
-        course(_nothing, False)  # which refuses what cannot be meant
+        _say_doubts(checked)
         return _plan(store, info, step, wanted, wanted.edits(), as_json)
     chosen = _chosen(app, store, info)
     page = console()
@@ -125,7 +128,7 @@ def rerun_run(
         chosen,
         store,
         info,
-        course,
+        _saying(course),
         quiet=as_json,
         rounds=rounds,
     )
@@ -147,6 +150,23 @@ def rerun_run(
 
 def _nothing() -> None:
     """Stands for code where none is executed."""
+
+
+def _say_doubts(course: Course) -> None:
+    """Say what is worth a word before anything is executed."""
+    for doubt in course.doubts:
+        say(harmless(f"note: {doubt}"))
+
+
+def _saying(course_for: Callable[[App], Course]) -> Callable[[App], Course]:
+    """The same courses, with what is worth a word said."""
+
+    def course(agent: App) -> Course:
+        taken = course_for(agent)
+        _say_doubts(taken)
+        return taken
+
+    return course
 
 
 def _step(store: EventStore, info: RunInfo, wanted: RerunRequest) -> tuple[int, str]:
@@ -245,7 +265,7 @@ def resume_run(
         chosen,
         store,
         info,
-        course,
+        _saying(course),
         quiet=as_json,
         rounds=rounds,
     )
