@@ -11,6 +11,7 @@ Events of kinds that this version does not know, a user's own (`x.…`) among th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, Final, NoReturn, TypeAlias
 
 from ..recorder.errors import AgentReplayError, CorruptLog
@@ -68,10 +69,14 @@ def fold(events: Iterable[Event], state: RunState | None = None, *, check: bool 
     return new
 
 
+_values: Final = attrgetter(*RunState.__slots__)
+_setters: Final = [RunState.__dict__[name].__set__ for name in RunState.__slots__]
+
+
 def _copy(state: RunState) -> RunState:
     new = object.__new__(RunState)
-    for name in RunState.__slots__:
-        _set(new, name, getattr(state, name))
+    for put, value in zip(_setters, _values(state), strict=True):
+        put(new, value)
     return new
 
 

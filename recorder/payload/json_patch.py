@@ -89,11 +89,11 @@ class Patched:
 
     def _replace(self, operation: dict[str, Any]) -> None:
         keys, value = _keys(operation, "path"), _value(operation)
-        if is_unchanged(self._find(keys), value):
+        places = self._places(keys)
+        if is_unchanged(self._at(places), value):
             pass
-        elif keys:
-            container = self._own_to(keys[:-1])
-            container[_existing(container, keys[-1], keys[:-1])] = value
+        elif places:
+            self._own_above(places)[places[-1]] = value
         else:
             self.root = value
         self.updates += 1
@@ -118,18 +118,46 @@ class Patched:
             raise _Impossible(f"expected {_shown(expected)}, found {_shown(found)}")
 
     def _find(self, keys: list[str]) -> Any:
+        return self._at(self._places(keys))
+
+    def _at(self, places: list[Any]) -> Any:
         value = self.root
-        for depth, key in enumerate(keys):
-            self._expect_container(value, keys[:depth])
-            value = value[_existing(value, key, keys[:depth])]
+        for place in places:
+            value = value[place]
         return value
+
+    def _places(self, keys: list[str]) -> list[Any]:
+        """The keys and indexes under which a path that exists is found."""
+        node, places = self.root, []
+        for depth in range(len(keys)):
+            place = self._place(node, keys, depth)
+            places.append(place)
+            node = node[place]
+        return places
+
+    def _place(self, container: Any, keys: list[str], depth: int) -> Any:
+        """The key or index under which the container at `keys[:depth]` has something that `keys[depth]` names."""
+        key = keys[depth]
+        if self.trees.is_object(container):
+            if key in container:
+                return key
+            raise _Impossible(f"there is no {key!r} in {_path(keys[:depth])}")
+        if not is_array(container):
+            raise self._no_container(container, keys[:depth])
+        index = index_of(key)
+        if index is not None and index < len(container):
+            return index
+        raise _Impossible(f"there is no item {key!r} in the array {_path(keys[:depth])} of {len(container)} items")
 
     def _put(self, keys: list[str], value: Any) -> None:
         if not keys:
             self.root = value
             self.updates += 1
             return
-        container, key = self._own_to(keys[:-1]), keys[-1]
+        above, key = self._places(keys[:-1]), keys[-1]
+        if not self.trees.is_container(self._at(above)):
+            raise self._no_container(self._at(above), keys[:-1])
+        container = self._own_above([*above, key])
         if type(container) is list:
             index = len(container) if key == "-" else index_of(key)
             if index is None or index > len(container):
@@ -146,30 +174,27 @@ class Patched:
     def _take(self, keys: list[str]) -> None:
         if not keys:
             raise _Impossible("the payload as a whole cannot be removed; replace it")
-        container = self._own_to(keys[:-1])
-        del container[_existing(container, keys[-1], keys[:-1])]
+        places = self._places(keys)
+        del self._own_above(places)[places[-1]]
         self.deletions += 1
 
-    def _own_to(self, keys: list[str]) -> Any:
-        """The container at a path, of which this patch has a copy of its own, as of all above it."""
-        node = self.root = self._own(self.root, [])
-        for depth, key in enumerate(keys, 1):
-            place = _existing(node, key, keys[: depth - 1])
-            below = node[place] = self._own(node[place], keys[:depth])
+    def _own_above(self, places: list[Any]) -> Any:
+        """The container in which the last place is, of which this patch has a copy of its own, as of all above it."""
+        node = self.root = self._own(self.root)
+        for place in places[:-1]:
+            below = node[place] = self._own(node[place])
             node = below
         return node
 
-    def _own(self, node: Any, keys: list[str]) -> Any:
+    def _own(self, node: Any) -> Any:
         if id(node) in self._owned:
             return node
-        self._expect_container(node, keys)
         made: Any = list(node) if is_array(node) else dict(node)
         self._owned[id(made)] = made  # the reference keeps the id from being used again
         return made
 
-    def _expect_container(self, value: Any, keys: list[str]) -> None:
-        if not self.trees.is_container(value):
-            raise _Impossible(f"{_path(keys)} is {_kind(value)}, which has nothing below it")
+    def _no_container(self, value: Any, keys: list[str]) -> _Impossible:
+        return _Impossible(f"{_path(keys)} is {_kind(value)}, which has nothing below it")
 
 
 _NUMBERS: Final = frozenset((int, float))
@@ -188,6 +213,8 @@ def _keys(operation: dict[str, Any], member: str) -> list[str]:
     path = operation.get(member)
     if not isinstance(path, str):
         raise _Impossible(f"{member!r} must be a JSON Pointer, found {_shown(path)}")
+    if path.startswith("/") and "~" not in path:
+        return path[1:].split("/")
     try:
         return list(JsonPointer(path).parts)
     except JsonPointerException as error:
@@ -211,18 +238,6 @@ def _equal(found: Any, expected: Any, trees: Trees) -> bool:
             _equal(value, expected[key], trees) for key, value in found.items()
         )
     return trees.same(found, expected)
-
-
-def _existing(container: Any, key: str, above: list[str]) -> Any:
-    """The key or index under which a container has something."""
-    if not is_array(container):
-        if key in container:
-            return key
-        raise _Impossible(f"there is no {key!r} in {_path(above)}")
-    index = index_of(key)
-    if index is not None and index < len(container):
-        return index
-    raise _Impossible(f"there is no item {key!r} in the array {_path(above)} of {len(container)} items")
 
 
 def _path(keys: list[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from .trees import LIVE, UNDEFINED, Trees, is_array, is_container, is_object, same
 
-_INDEX: Final = re.compile(r"(?:0|[1-9][0-9]{0,15})\Z")
+_LONGEST_INDEX: Final = 16
 _LARGEST_INDEX_KEY: Final = 2**32 - 2
 _DEEP: Final = re.compile(r"\.|\[(?:[^\[\]]*|([\"'])(?:(?!\1)[^\\]|\\.)*?\1)\]")
 _TOKEN: Final = re.compile(
@@ -30,7 +30,9 @@ _ESCAPE: Final = re.compile(r"\\(\\)?")
 
 def index_of(key: Any) -> int | None:
     """The index that a key names in an array, or None: `"7"` does, `"07"`, `"-1"`, `"x"` and 7 do not."""
-    return int(key) if isinstance(key, str) and _INDEX.match(key) else None
+    if not isinstance(key, str) or not key.isdigit() or not key.isascii() or len(key) > _LONGEST_INDEX:
+        return None
+    return int(key) if key[0] != "0" or key == "0" else None
 
 
 def is_falsy(value: Any) -> bool:
