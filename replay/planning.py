@@ -7,7 +7,7 @@ same once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -24,7 +24,8 @@ from .timeline import CallOfStep, calls_of
 Fate: TypeAlias = Literal["live", "edited", "skipped", "reused", "refused"]
 """What becomes of a recorded call of the rounds that are live."""
 
-_ANSWERED: Final = {"model.called": "calls", "tool.called": "calls", "value.read": "values", "subrun.started": "runs"}
+ANSWERED: Final = {"model.called": "calls", "tool.called": "calls", "value.read": "values", "subrun.started": "runs"}
+"""Events that ask for an answer, and what these are counted as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,10 @@ def plan(
     """
     log = list(events)
     before, after = [[event for event in log if (event.round < step) is early] for early in (True, False)]
-    answered = dict.fromkeys(_ANSWERED.values(), 0)
+    answered = dict.fromkeys(ANSWERED.values(), 0)
     for event in before:
-        if event.kind in _ANSWERED and event.within is None:
-            answered[_ANSWERED[event.kind]] += 1
+        if event.kind in ANSWERED and event.within is None:
+            answered[ANSWERED[event.kind]] += 1
     undone = list(compensable_calls(log, step, child)) if compensate else []
     state = fold(before, check=False)
     # What is secret is told by its place alone.
@@ -138,7 +139,7 @@ def plan(
         answered if executed else None,
         tuple(edits.described()),
         diff_values(state.stored_payload, edited),
-        tuple(_planned(after, step, edits, frozenset(allow), reuse, child)),
+        tuple(planned_calls(after, step, edits, frozenset(allow), reuse, child)),
         tuple([(call.call, call.name) for call in reversed(undone)]),
     )
 
@@ -175,8 +176,8 @@ def _told(error: ErrorInfo) -> str:
     return f"{name}: {error.message}" if error.message else name
 
 
-def _planned(
-    events: list[Event],
+def planned_calls(
+    events: Sequence[Event],
     step: int,
     edits: Edits,
     allow: frozenset[str],
@@ -184,6 +185,13 @@ def _planned(
     child: Callable[[str], Iterable[Event]],
     agent: str | None = None,
 ) -> Iterator[PlannedCall]:
+    """The recorded calls among some events, each with what becomes of it, but for those inside of calls not made.
+
+    Args:
+        events: from the first live round on, in order.
+        step, edits, allow, reuse, child: as for `plan`.
+        agent: of the child run whose events they are.
+    """
     calls = {call.called.seq: call for call in calls_of(events)}
     not_made: set[str | None] = set()
     for event in events:
@@ -191,7 +199,7 @@ def _planned(
             if event.seq in calls:
                 not_made.add(event.data.call)
         elif event.kind == "subrun.started":
-            yield from _planned(list(child(event.data.run)), step, Edits(), allow, False, child, event.data.name)
+            yield from planned_calls(list(child(event.data.run)), step, Edits(), allow, False, child, event.data.name)
         elif (call := calls.get(event.seq)) is not None:
             fate = _fate(call, step, edits, allow, reuse)
             if fate != "live":

@@ -207,7 +207,7 @@ def test_programs_get_what_the_command_line_prints(client: FlaskClient) -> None:
     assert {"/api/v1/compare/{run}/{other}", "/api/v1/runs/{run}/tree"} <= set(
         client.get("/api/v1/openapi.json").get_json()["paths"]
     )
-    assert client.get("/api/v1").get_json()["features"] == ["compare", "export", "tree"]
+    assert client.get("/api/v1").get_json()["features"] == ["compare", "export", "rerun", "tree"]
     assert client.get("/api/v1/compare/run1/run9").status_code == 404
 
 

@@ -15,7 +15,20 @@ from werkzeug.exceptions import HTTPException
 
 from ..recorder.errors import AgentReplayError, CorruptLog, RunNotFound, StoreError, UsageError
 from ..recorder.store import EventStore
-from . import api, compare_api, compare_pages, diff_pages, event_pages, health, live_api, openapi, pages, run_pages
+from . import (
+    api,
+    compare_api,
+    compare_pages,
+    diff_pages,
+    event_pages,
+    health,
+    live_api,
+    openapi,
+    pages,
+    rerun_api,
+    rerun_pages,
+    run_pages,
+)
 from .rendering import STATIC, compile_templates, render
 from .security import MAX_BODY, TOKEN_LENGTH, Guard, is_loopback, names_of, protect
 from .site import Site, site
@@ -63,7 +76,8 @@ def create_app(
     for blueprint in (module.blueprint for module in (pages, run_pages, diff_pages, event_pages, health)):
         made.register_blueprint(blueprint)
     compare_pages.register(made)
-    openapi.register(made, (api.TABLE, live_api.TABLE, compare_api.TABLE), VERSION)
+    rerun_pages.register(made)
+    openapi.register(made, (api.TABLE, live_api.TABLE, compare_api.TABLE, rerun_api.TABLE), VERSION)
     made.before_request(_request_begins)
     made.teardown_request(_request_ends)
     made.register_error_handler(AgentReplayError, _ours)
@@ -111,9 +125,12 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{server.effective_port}/")
     watch = application.extensions["agentreplay"].watch
-    with _until_told_to_stop(watch.close):
-        server.run()
-    server.close()
+    try:
+        with _until_told_to_stop(watch.close):
+            server.run()
+    finally:
+        application.extensions["agentreplay.reruns"].close()
+        server.close()
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -166,7 +166,15 @@ def _suggested(chosen: RunInfo | None) -> list[tuple[RunRow, str]]:
 @blueprint.get("/compare/<a>/<b>")
 def compare(a: str, b: str) -> Response:
     """Two runs side by side; `at` is the pair that is looked into, "7:8", "7:" or ":8"; `all=1` lists every step."""
-    old, new = run_named(a), run_named(b)
+    return page("compare.html", **compare_context(run_named(a), run_named(b)))
+
+
+def compare_context(old: RunInfo, new: RunInfo) -> dict[str, Any]:
+    """What a template is given of two runs side by side, at the pair that the query asks for, or the first difference.
+
+    Raises:
+        NotFound: there is no such pair.
+    """
     found = comparison_of(old, new)
     chosen = _pair_wanted(found)
     names = site().names()
@@ -177,7 +185,8 @@ def compare(a: str, b: str) -> Response:
         "relation": RELATIONS[found.relation].format(a=old.id, b=new.id),
         "is_same": found.is_same,
         "rows": rows,
-        "all_url": request.path + query(at=request.args.get("at", ""), all="" if request.args.get("all") else "1"),
+        "all_url": path_url("compare", old.id, new.id)
+        + query(at=request.args.get("at", ""), all="" if request.args.get("all") else "1"),
         "is_all": request.args.get("all") == "1",
         "counts": [(SIGNS[status], number, WORDS[status]) for status, number in found.counts.items() if number],
         "swapped": path_url("compare", new.id, old.id),
@@ -189,7 +198,7 @@ def compare(a: str, b: str) -> Response:
     }
     if chosen is not None:
         context |= _chosen(found, chosen)
-    return page("compare.html", **context)
+    return context
 
 
 def _pair_wanted(found: RunComparison) -> int | None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ..recorder.decoding import decode_noting
 from ..recorder.errors import UnreadableValue, UsageError
-from ..recorder.values import already_stored, encode, is_tag
+from ..recorder.values import already_stored, encode, has_tags, is_tag
 from ..replay.changes import Changes, to_json_patch
 from ..replay.diff import diff_values
 from ..replay.paths import join, keys_of
@@ -98,12 +98,30 @@ def stored_of(tree: Any) -> Any:
     Raises:
         UsageError: a tag is damaged, so it would stand for something else than it says.
     """
-    value, unread = decode_noting(_plainly_stored(tree))
+    stored = _plainly_stored(tree)
+    value, is_known = _decoded(stored)
+    # Classes that this process does not know came back as plain data, so those tags are taken as they stand.
+    return encode(value).stored if is_known else stored
+
+
+def refuse_damaged(stored: Any) -> None:
+    """Refuse a value in stored form that would stand for something else than it says.
+
+    Raises:
+        UsageError: it has a damaged tag.
+    """
+    _decoded(stored)
+
+
+def _decoded(stored: Any) -> tuple[Any, bool]:
+    """The value that a stored one stands for, and whether all classes in it are known here."""
+    if not has_tags(stored):
+        return stored, True
+    value, unread = decode_noting(stored)
     for problem in unread.values():
         if issubclass(problem.category, UnreadableValue):
             raise UsageError(f"{one_line_of(problem.tag)[:120]}: {problem.why}")
-    # Classes that this process does not know came back as plain data, so those tags are taken as they stand.
-    return _plainly_stored(tree) if unread else encode(value).stored
+    return value, not unread
 
 
 def _tags_kept(tree: Any) -> Any:

@@ -147,7 +147,7 @@ class Reruns:
             if len(going_on) >= AT_ONCE:
                 names = ", ".join(str(one.number) for one in going_on)
                 raise Conflict(
-                    f"{AT_ONCE} re-runs go on already ({names}), and no more may at once: stop one, or wait for its end."
+                    f"{AT_ONCE} re-runs go on already ({names}), and no more may at once: stop one, or wait."
                 )
             self._count += 1
             kept = draft or {}
