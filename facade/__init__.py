@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .recorder.errors import ImportFailed as ImportFailed
     from .recorder.errors import LiveCallRefused as LiveCallRefused
     from .recorder.errors import LossyAnswer as LossyAnswer
+    from .recorder.errors import NothingCaptured as NothingCaptured
     from .recorder.errors import PayloadFrozen as PayloadFrozen
     from .recorder.errors import RecordedError as RecordedError
     from .recorder.errors import RecordingFailed as RecordingFailed
@@ -88,6 +89,7 @@ _HOME = {
     "LossyAnswer": "recorder.errors",
     "NOT_DONE": "replay.rerunning",
     "NextStep": "recorder.decisions",
+    "NothingCaptured": "recorder.errors",
     "PayloadChangeRequest": "recorder.decisions",
     "PayloadFrozen": "recorder.errors",
     "RecordedError": "recorder.errors",
@@ -151,6 +153,7 @@ __all__ = [
     "LiveCallRefused",
     "LossyAnswer",
     "NextStep",
+    "NothingCaptured",
     "PayloadChangeRequest",
     "PayloadFrozen",
     "RecordedError",

@@ -189,6 +189,10 @@ class RecordedError(Exception):
         return f"{name}: {self.message}" if self.message else name
 
 
+class NothingCaptured(AgentReplayError):
+    """A replay came to its end, and nothing that its code asked of the world was answered from the log."""
+
+
 class LiveCallRefused(AgentReplayError):
     """A re-run or resumed run came to a call that may not be made, or made again, without being asked for.
 

@@ -14,7 +14,7 @@ class Coverage:
     """How much was answered from the log, and how much was not.
 
     Attributes:
-        recorded: calls, reads and child runs that were answered from the log.
+        recorded: calls, reads, questions to people and child runs that were answered from the log.
         live: calls that were made.
         uncaptured: reads and calls that nothing recorded or answered, as far as they are known.
         unused: recorded calls that were not asked for.
@@ -33,7 +33,7 @@ class Coverage:
         self.recorded += 1
 
     def read(self) -> None:
-        """Count a value that is answered from the log."""
+        """Count a value, or a person's answer, that is answered from the log."""
         self.recorded += 1
 
     def note(self, text: str, once: Hashable = None) -> None:

@@ -381,6 +381,7 @@ class RecordedRun(Attachment):
                 answer = self.course.response_to(self, interrupt)
             if answer is not None:
                 self.course.comparison_of(self).asks(name, reason, Strand(self.log.round, None, "0"))
+                self.course.coverage.read()
             return answer
 
     def _exactly(self, stored: Any, what: str) -> tuple[Any]:

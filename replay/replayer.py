@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..recorder.agent_result import AgentResult
 from ..recorder.attaching import REPLAYED_BY, waits
-from ..recorder.errors import Divergence, UsageError
+from ..recorder.errors import Divergence, NothingCaptured, UsageError
 from ..recorder.introspection import is_awaitable
 from ..recorder.loop import Agent
 from ..recorder.scope import scope_is_carried
@@ -105,6 +105,8 @@ def replay(
     Raises:
         Divergence: the code did something else than the recording.
         UnknownType, LossyAnswer: an answer cannot be given as the agent got it.
+        NothingCaptured: no call, no read and no answer of a person was answered from the log, so a run in which all is
+            the same says nothing: whatever the code asked of the world, it asked itself.
         UsageError: the code begins no run, or another one than was recorded; or this is called in an event loop.
         RunNotFound: there is no such run.
     """
@@ -113,7 +115,7 @@ def replay(
     course = course_for(run, agent, store, ignore, collect, shallow)
     with attached(course) as outcome, _marked():
         outcome.append(execute(agent))
-    return result_of(course, outcome)
+    return _with_something(result_of(course, outcome))
 
 
 async def areplay(
@@ -129,7 +131,17 @@ async def areplay(
     course = course_for(run, agent, store, ignore, collect, shallow)
     with attached(course) as outcome, _marked():
         outcome.append(await aexecute(agent, course))
-    return result_of(course, outcome)
+    return _with_something(result_of(course, outcome))
+
+
+def _with_something(result: ReplayResult) -> ReplayResult:
+    """The result, if it says anything."""
+    if result.complete and not result.divergences and not result.coverage.recorded:
+        raise NothingCaptured(
+            f"nothing of {result.run} was captured: no call and no value was answered from the log, so whatever the "
+            "code asked of the world, it asked itself. Record its calls: @agentreplay.tool, @agentreplay.model, or wrap"
+        )
+    return result
 
 
 def course_for(
@@ -147,6 +159,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
     stack = ExitStack()
     stack.enter_context(waits(course))
     stack.enter_context(scope_is_carried())  # the run may begin in a thread, too
+    stack.enter_context(course.turns.watched())
     outcome: list[Any] = []
     try:
         yield outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import sys
@@ -442,6 +443,35 @@ def test_code_that_begins_no_run_is_no_success() -> None:
         with pytest.raises(UsageError) as caught:
             replay("run1", code, store=store)
         assert "nothing was compared" in str(caught.value)
+
+
+def test_a_replay_that_answers_nothing_is_no_success() -> None:
+    """Where nothing was captured, whatever the code asked of the world it asked itself."""
+    store = MemoryStore()
+
+    @ar.agent("alone")
+    def alone(i: int, context: ar.Context) -> ar.Complete[int]:
+        return ar.Complete(1)
+
+    alone.run({}, store=store)
+    with pytest.raises(ar.NothingCaptured, match="nothing of run1 was captured"):
+        ar.replay("run1", alone, store=store)
+    with pytest.raises(ar.NothingCaptured):
+        asyncio.run(ar.areplay("run1", alone, store=store))
+
+
+def test_an_answer_of_a_person_is_captured() -> None:
+    """A run that asked nothing but a person replays from the answer."""
+    store = MemoryStore()
+
+    @ar.agent("asks")
+    def asks(i: int, context: ar.Context) -> ar.Complete[str]:
+        return ar.Complete(context.interrupt("may it go?"))
+
+    (question,) = asks.run({}, store=store).interrupts
+    ar.resume("run1", asks, answers={question.id: "yes"}, store=store)
+    result = ar.replay("run1", asks, store=store)
+    assert (result.verdict, result.coverage.recorded) == ("identical", 1)
 
 
 def test_an_error_before_the_run_is_the_codes_own() -> None:

@@ -323,6 +323,7 @@ def test_a_replay_counts_what_libraries_read(store: EventStore) -> None:
 
     @ar.agent("home", capture={"env"})
     def agent(round_index: int, context: ar.Context) -> Any:
+        context.uuid4()
         return ar.Complete(os.path.expandvars("$HOME"))
 
     agent.run(store=store)

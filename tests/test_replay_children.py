@@ -70,6 +70,7 @@ def test_children_bring_back_what_they_brought_and_raise_what_they_raised() -> N
     @ar.agent("child")
     def child(i: int, context: ar.Context) -> Any:
         executed.append(context.input)
+        context.uuid4()
         context.change(new={"refund": {"amount": 5}, "other": 1})
         if context.input == "fail":
             raise ValueError("no refund")

@@ -104,7 +104,7 @@ def refused(name: str) -> Says:
     return lambda context: context.change(new={name: 1}, reason="tried")
 
 
-LACKS = "requested, but not in the payload after the change: "
+DENIED = "Operation denied: Cannot add '{}' - operation 'add' not allowed"
 
 DIFFERENCES = [
     (messages("end"), messages("END"), "another message", "/content", "end", "END"),
@@ -127,7 +127,7 @@ DIFFERENCES = [
     (changes(None), changes("why"), "another change", "", None, {"reason": "why"}),
     (changes("why"), changes("why", "too"), "another payload", "/n", 1, 2),
     (notes("one"), notes("two"), "another decision", "/scratchpad/notes", "one", "two"),
-    (refused("x"), refused("y"), "another change", "/warning", f"{LACKS}/x", f"{LACKS}/y"),
+    (refused("x"), refused("y"), "another change", "/warning", DENIED.format("x"), DENIED.format("y")),
 ]
 
 
