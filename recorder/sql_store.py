@@ -52,7 +52,7 @@ ALTERED: Final = "no hash"
 """Stands for a hash that is of no kind that a hash can be."""
 
 FIRST_PAGE: Final = 20
-PAGE: Final = 2_000
+PAGE: Final = 500
 """Rows read at a time, few at first: a reader holds no cursor while its caller works, and may need no more."""
 
 
