@@ -69,8 +69,28 @@ class Outcome:
     error: BaseException | None
 
 
-class Attachment(ABC):
-    """One recorded run to which code is attached.
+class Guard(ABC):
+    """What is asked before a run makes a call that was started by another one, which has gone live."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Raise what has stopped the code, if anything has: code that swallowed it goes no further either."""
+
+    def answer_to_call(self, call: Call) -> Answer | None:
+        """What stands in for a call, which is in the log then with its answer; None if it is to be made."""
+        return None
+
+    @abstractmethod
+    def may_be_made(self, call: Call, data: Data) -> None:
+        """A call is about to be made; raises what stops it."""
+
+    def of_child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Guard:
+        """What guards a child run that begins there, with `{payload, input, params}`."""
+        return self
+
+
+class Attachment(Guard):
+    """One recorded run to which code is attached. It guards the runs that this one starts once it has gone live.
 
     Attributes:
         store, info: where the run is.
@@ -118,14 +138,6 @@ class Attachment(ABC):
     def outcome(self) -> Outcome | None:
         """How the run ended, if it is answered as a whole; its `payload` is the one it ended with then."""
         return None
-
-    @abstractmethod
-    def go_on(self) -> None:
-        """Raise what has stopped the code, if anything has: code that swallowed it goes no further either."""
-
-    @abstractmethod
-    def may_be_made(self, call: Call, data: Data) -> None:
-        """A run that this one has started, after it went live, is about to make a call; raises what stops it."""
 
     @abstractmethod
     def outside(self, effect: Effect) -> None:

@@ -91,11 +91,12 @@ class Call:
     Attributes:
         effect, scope, fn: as above.
         id: empty until the call's first event is made.
+        is_awaited: whether what is called is awaited, or read by an `async for`.
     """
 
     __slots__ = (
         *("_arguments", "_form", "_log", "_recorder", "_round", "_started", "_stream"),
-        *("effect", "fn", "id", "scope"),
+        *("effect", "fn", "id", "is_awaited", "scope"),
     )
 
     def __init__(
@@ -109,9 +110,20 @@ class Call:
         self._log = scope.recorder.log
         self._arguments = arguments
         self.id = ""
+        self.is_awaited = False
         self._round = 0
         self._started = time.perf_counter()
         self._stream: _Stream | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the effect, as the log has it."""
+        return clean(self.effect.name)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What is asked, by name."""
+        return self._arguments
 
     @property
     def inside(self) -> Scope:
@@ -122,8 +134,10 @@ class Call:
 
     def called(self) -> Answer | None:
         """Append `*.called`: the effect may run when it is committed. Or give the answer that stands in for it."""
-        attachment = self._recorder.attachment
+        attachment, guard = self._recorder.attachment, self._recorder.guard
         if attachment is None:
+            if guard is not None and (given := guard.answer_to_call(self)) is not None:
+                return given
             self._log.emit(f"{self.effect.kind}.called", self._make_allowed, scope=self.scope, wait=True)
         else:
             answer = attachment.call(self)
@@ -134,8 +148,11 @@ class Call:
 
     async def acalled(self) -> Answer | None:
         """`called`, without holding up the event loop."""
-        attachment = self._recorder.attachment
+        self.is_awaited = True
+        attachment, guard = self._recorder.attachment, self._recorder.guard
         if attachment is None:
+            if guard is not None and (given := guard.answer_to_call(self)) is not None:
+                return given
             await self._log.aemit(f"{self.effect.kind}.called", self._make_allowed, scope=self.scope)
         else:
             answer = await attachment.acall(self)
@@ -146,7 +163,7 @@ class Call:
 
     def make(self) -> Data:
         """The data of `*.called`; gives the call its id. Called where no other event can come between."""
-        effect, arguments, name = self.effect, self._arguments, clean(self.effect.name)
+        effect, arguments, name = self.effect, self._arguments, self.name
         self.id = self._recorder.next_call(effect.kind, self.scope.within)
         self._round = self._recorder.round
         if effect.kind == "tool":

@@ -214,7 +214,7 @@ class Agent:
             on_store_error=self.on_store_error,
             captured=captured_for(self.capture, parent, attachment, code, globals_of(self.step)),
             attachment=attachment,
-            guard=None if parent is None else parent.guard,
+            guard=None if parent is None or attachment is not None else parent.guard(payload, input, params),
         )
 
 

@@ -253,7 +253,7 @@ class RecordedBlock:
                 code=code_version(folder_of(self.caller)),
                 captured=captured,
                 attachment=attachment,
-                guard=None if parent is None else parent.guard,
+                guard=None if parent is None or attachment is not None else parent.guard(payload, **self._given),
                 **self._given,
                 **self._options,
             )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .ambient import Captured
-from .attaching import Attachment
+from .attaching import Attachment, Guard
 from .covered import covering
 from .environment import place_of, process_identity, python_versions
 from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
@@ -81,7 +81,7 @@ class RunRecorder:
         model_calls_begin_rounds: whether each model call outside of other calls begins a round.
         captured: the reads that are captured, if any are.
         attachment: the recording that the code is executed against; then nothing of a new run is recorded.
-        guard: the attachment of the run around this one, which has gone live; it is asked before each call.
+        guard: is asked before each call, where the run around this one was attached to a recording and has gone live.
 
     Raises:
         UsageError: an argument cannot be meant.
@@ -107,7 +107,7 @@ class RunRecorder:
         model_calls_begin_rounds: bool = False,
         captured: Captured | None = None,
         attachment: Attachment | None = None,
-        guard: Attachment | None = None,
+        guard: Guard | None = None,
     ) -> None:
         if applier not in LATEST:
             raise UsageError(f'there is no payload applier "{applier}"; choose one of {", ".join(sorted(LATEST))}')

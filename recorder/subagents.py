@@ -7,13 +7,13 @@ sees of the parent's payload, and what it may bring back, follow MemberJunction'
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from .agent_result import AgentResult
-from .attaching import Attachment
+from .attaching import Guard
 from .events import Data, SubrunFinishedData, SubrunStartedData
 from .introspection import clean
 from .leaves import live_tree
@@ -53,10 +53,15 @@ class Parent:
         """What the child's log says of its parent."""
         return {"run": self.recorder.info.uid, "call": self.scope.within}
 
-    @property
-    def guard(self) -> Attachment | None:
-        """What is asked before the child makes a call, if it is not attached to a recording itself."""
-        return self.recorder.attachment or self.recorder.guard
+    def guard(self, payload: Any, input: Any, params: Mapping[str, Any] | None) -> Guard | None:
+        """What is asked before the child makes a call, where it is not attached to a recording itself.
+
+        Args:
+            payload, input, params: what the child begins with.
+        """
+        around = self.recorder.attachment or self.recorder.guard
+        begun_with = {"payload": payload, "input": input, "params": params or {}}
+        return None if around is None else around.of_child(self.name, begun_with, self.scope)
 
     def started(self, child: RunRecorder) -> None:
         """Record in the parent that the child has started."""

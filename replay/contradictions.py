@@ -98,9 +98,9 @@ def _made(edits: Edits) -> Iterator[_Made]:
         yield _Made(place, True, f"set {place or '(payload)'}")
     for one in edits.patch:
         op = str(one.get("op"))
-        place = one.get(_ERASES.get(op, "path"))
-        if isinstance(place, str):
-            yield _Made(place, op in _ERASES, f"the {op} of {place or '(payload)'} in the patch")
+        at = one.get(_ERASES.get(op, "path"))
+        if isinstance(at, str):
+            yield _Made(at, op in _ERASES, f"the {op} of {at or '(payload)'} in the patch")
     for place in edits.secrets:
         yield _Made(place, True, f"the secret at {place or '(payload)'}")
 

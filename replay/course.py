@@ -7,13 +7,14 @@ divergence. The others go on live (`fork`, `resume`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from ..recorder.attaching import Answer, Attachment, Waiting
+from ..recorder.attaching import Answer, Attachment, Guard, Waiting
 from ..recorder.calls import Call, Effect
 from ..recorder.errors import AgentReplayError, Divergence, UsageError
 from ..recorder.events import Data, Event
+from ..recorder.scope import Scope
 from ..recorder.signals import ReplayStopped
 from ..recorder.store import EventStore, RunInfo
 from .comparison import Comparison
@@ -318,6 +319,10 @@ class Course(Waiting):
 
     def may_be_made(self, run: RecordedRun, call: Call, data: Data) -> None:
         """Stop a call that would be made, if it may not be."""
+
+    def guard_of_child(self, run: RecordedRun, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Guard:
+        """What is asked before a child run makes a call, which a run that has gone live has started."""
+        return run
 
     def settled(self, run: RecordedRun, call: Call, data: Data, recorded: RecordedCall) -> Answer | None:
         """The answer to a call that was in flight when the recording ended; None to make it again."""

@@ -64,8 +64,8 @@ class EditedAnswers:
                 left.take(call.kind, call.name, call.call, call.key)
         return left if left.unused else None
 
-    def take(self, kind: str, name: str, call: str, key: bytes) -> tuple[Any] | None:
-        """The answer that was given for a call, in a tuple; it is used with this.
+    def take(self, kind: str, name: str, call: str, key: bytes) -> tuple[Any, RecordedCall] | None:
+        """The answer that was given for a call, and the recorded one that it was given for; it is used with this.
 
         Args:
             kind, name, call: of the call, and its id.
@@ -75,8 +75,19 @@ class EditedAnswers:
             recorded: RecordedCall = self._script.calls[given]
             if (recorded.kind, recorded.name) == (kind, name) and (given == call or key == recorded.key):
                 del self._answers[given]
-                return (value,)
+                return value, recorded
         return None
+
+    @property
+    def around(self) -> frozenset[str]:
+        """The ids of the calls that one is made inside of for which an answer was given."""
+        found: set[str] = set()
+        for name in self._answers:
+            within = self._script.calls[name].called.within
+            while within is not None and within in self._script.calls:
+                found.add(within)
+                within = self._script.calls[within].called.within
+        return frozenset(found)
 
     @property
     def unused(self) -> list[str]:

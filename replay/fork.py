@@ -7,11 +7,11 @@ edits take effect, and effects are made: those that are safe, or allowed by name
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
-from ..recorder.attaching import Answer
+from ..recorder.attaching import Answer, Guard
 from ..recorder.calls import Call
 from ..recorder.environment import code_version, process_identity
 from ..recorder.errors import CompensationFailed, UsageError
@@ -20,19 +20,20 @@ from ..recorder.events import (
     Event,
     RunForkedData,
 )
+from ..recorder.scope import Scope
 from ..recorder.store import EventStore, RunInfo
-from ..recorder.values import decode
 from .catching_up import catching_up
 from .compensating import Compensation, compensate
 from .course import Course
 from .edited_answers import EditedAnswers
 from .edits import Edits
 from .folded import FoldedPrefix, folded_in
-from .given import append_given
+from .given import append_end, given_for
 from .live_calls import redacted_in, refusal_of
 from .reading import state_at
 from .recorded_run import RecordedRun
-from .script import Script, Strand
+from .reusing import Reuse, ReusingGuard
+from .script import RecordedCall, Script
 
 Prefix: TypeAlias = Literal["execute", "fold"]
 """What is done with the rounds before: they are executed against the log, or their outcome is taken from it."""
@@ -73,12 +74,13 @@ class Rerun(Course):
         self.edits = edits or Edits()
         self.fork: RunInfo | None = None
         self._allow = frozenset(allow)
-        self._rest = Script(()) if not (reuse or self.edits.answers) else self._script_of(info)
-        self._reuse = reuse
+        rest = Script(()) if not (reuse or self.edits.answers) else self._script_of(info)
         self._prefix: Prefix = prefix
         self._compensations = list(compensations)
         self._last_shared = self._shared(store, info, step)
-        self._answers = EditedAnswers(self.edits, step, self._rest, info.id)
+        self._answers = EditedAnswers(self.edits, step, rest, info.id)
+        self._reuse = Reuse(self, [rest], self._answers.around) if reuse else None
+        self._children: dict[str, Script] = {}
         self._inherited: list[EditedAnswers] | None = None
 
     def _script_of(self, info: RunInfo) -> Script:
@@ -187,12 +189,30 @@ class Rerun(Course):
                 )
             )
         edited = self._edited(run, call, given)
-        if edited is None and self._reuse:
-            edited = self._reused(run, call, given)
         if edited is not None:
-            return data, append_given(run, call, given, edited[0])
+            run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
+            self.coverage.recorded += 1
+            return data, append_end(call, given.call, given_for(call, *edited), "edited")
+        if self._reuse is not None and run.parent is None and (reused := self._reuse.answer_to(call, data)) is not None:
+            return data, reused
         self.may_be_made(run, call, given)
         return data, None
+
+    def guard_of_child(self, run: RecordedRun, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Guard:
+        """With recorded answers for what the child asks, if they are used again."""
+        if self._reuse is None or run.parent is not None:
+            return run
+        return ReusingGuard(run, self._reuse.of_child(name, begun_with, scope))
+
+    def children_of(self, script: Script, name: str, place: tuple[int, str | None]) -> Iterator[Script]:
+        """The recorded child runs of a name that were started in a round, and inside a call, of a recorded run."""
+        for strand, started in script.children.items():
+            for event in started:
+                if (strand.round, strand.within) == place and event.data.name == name:
+                    child = self.store.run(event.data.run)
+                    if child.uid not in self._children:
+                        self._children[child.uid] = self._script_of(child)
+                    yield self._children[child.uid]
 
     def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
         """Stop a call that may do harm, or that would send what stands for a secret."""
@@ -202,7 +222,7 @@ class Rerun(Course):
             self.stop(failure)
         self.coverage.live += 1
 
-    def _edited(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any] | None:
+    def _edited(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any, RecordedCall] | None:
         """The answer that was given for a call of the step's round, here or where the run was re-run before."""
         if run.parent is not None or run.log.round != self.step:
             return None
@@ -218,17 +238,6 @@ class Rerun(Course):
             if (found := answers.take(*asked)) is not None:
                 return found
         return None
-
-    def _reused(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any] | None:
-        if run.parent is not None:
-            return None
-        strand = Strand(run.log.round, call.scope.within, call.scope.task.text)
-        found = self._rest.find(call.effect.kind, data.name, run.key_of_call(call.effect.kind, data), strand)
-        if found is None or found.ended is None or not found.ended.kind.endswith(".returned"):
-            return None
-        found.asked = True
-        ended: Any = found.ended.data
-        return (decode(ended.response if found.kind == "model" else ended.result),)
 
     def unused_edits(self) -> list[str]:
         """The calls whose answers were edited and that were never asked for."""

@@ -1,72 +1,132 @@
-"""An answer that a person gave, or that is used again, in the place of a call that would be made."""
+"""An answer that a person gave, or that is used again, in the place of a call that would be made.
+
+The code gets it in the form in which the call gave its own: a coroutine is awaited, a generator is read. It stands in
+the log in that form, too, so that the run replays.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import inspect
 from collections.abc import AsyncGenerator, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ..recorder.calls import Call
+from ..recorder.copying import copy_value
 from ..recorder.events import Data, ModelReturnedData, ToolReturnedData
+from ..recorder.writer import on_event_loop
+from .script import RecordedCall
 
-if TYPE_CHECKING:
-    from ..recorder.calls import Call
-    from .recorded_run import RecordedRun
+Mark: TypeAlias = Literal["edited", "assumed", "reused"]
+"""Where an answer comes from that is not the call's own, as its last event says."""
 
 
-def append_given(run: RecordedRun, call: Call, data: Any, value: Any) -> GivenAnswer:
-    """Append a call that is not made, with the answer that was given for it.
+class Given(NamedTuple):
+    """What a call gives without being made.
+
+    Attributes:
+        value: its result.
+        items: what it gives one by one, if it is a stream.
+        form: as what a plain function gives an answer for later, as in its last event; None where it gives it at once.
+    """
+
+    value: Any
+    items: list[Any] | None = None
+    form: str | None = None
+
+
+def given_for(call: Call, value: Any, recorded: RecordedCall | None) -> Given:
+    """A value that somebody gave for a call, in the form in which the recorded one gave its own.
+
+    Of a stream a list is its items, null is a stream without any, and anything else is its one item.
 
     Args:
-        run: which has gone live.
         call: the code's.
-        data: of its `*.called`.
-        value: the answer.
+        value: what was given.
+        recorded: the call that it was given for, if there is one.
     """
-    run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
-    return append_end(run, call, data.call, value, "edited")
+    ended = None if recorded is None or recorded.ended is None else recorded.ended.data
+    form = getattr(ended, "form", None)
+    streams = inspect.isgeneratorfunction(call.fn) or inspect.isasyncgenfunction(call.fn)
+    if not streams and getattr(ended, "stream", None) is None:
+        return Given(value, None, form)
+    if value is None:
+        return Given(None, [], form)
+    return Given(None, [*value] if isinstance(value, list | tuple) else [value], form)
 
 
-def append_end(run: RecordedRun, call: Call, id: str, value: Any, mark: str) -> GivenAnswer:
+def append_end(call: Call, id: str, given: Given, mark: Mark) -> GivenAnswer:
     """Append how a call has ended that is not made.
 
     Args:
-        run: which has gone live.
-        call: the code's.
+        call: the code's, in a run that is live.
         id: of the call in the log.
-        value: the answer.
-        mark: where it comes from: "edited" or "assumed".
+        given: the answer.
+        mark: where it comes from.
     """
-    kind, marked = call.effect.kind, dict[str, Any](call=id)
-    marked[mark] = True
-    returned: Data = (
-        ModelReturnedData(response=value, **marked) if kind == "model" else ToolReturnedData(result=value, **marked)
-    )
-    run.log.emit(f"{kind}.returned", returned, scope=call.scope)
-    if kind == "tool" and run.recorder is not None:
-        run.recorder.count_tool(call.effect.name, 0.0, True)
-    run.course.coverage.recorded += 1
-    return GivenAnswer(id, value)
+    kind, recorder = call.effect.kind, call.scope.recorder
+
+    def make() -> Data:
+        told: dict[str, Any] = {"call": id, "stream": given.items, mark: True, **_turns(call, given)}
+        if given.form is not None:
+            told["form"] = given.form
+        if kind == "model":
+            return ModelReturnedData(response=given.value, **told)
+        return ToolReturnedData(result=given.value, **told)
+
+    recorder.log.emit(f"{kind}.returned", make, scope=call.scope)
+    if kind == "tool":
+        recorder.count_tool(call.effect.name, 0.0, True)
+    return GivenAnswer(id, given)
+
+
+def _turns(call: Call, given: Given) -> dict[str, Any]:
+    """When the answer reaches the agent, as a call that is made would say: at its own turns, or at once."""
+    if call.scope.within is not None:
+        return {}
+    log, told = call.scope.recorder.log, dict[str, Any]()
+    if on_event_loop():
+        told["inline"] = at_once = not call.is_awaited and given.form in (None, "generator")
+        if given.items and not at_once:
+            told["turns"] = [log.turn() for _ in given.items]
+    return {**told, "turn": log.turn_of_event()}
 
 
 class GivenAnswer:
-    """An answer that was given or taken from elsewhere, in place of making a call."""
+    """An answer that was given or taken from elsewhere, in place of making a call; see `attaching.Answer`."""
 
-    def __init__(self, call: str, value: Any) -> None:
+    def __init__(self, call: str, given: Given) -> None:
         self.call = call
-        self._value = value
+        self._given = Given(given.value, None if given.items is None else copy_value(given.items), given.form)
 
     def give(self) -> Any:
-        """The value."""
-        return self._value
+        """The value, or what gives it."""
+        match self._given.form:
+            case "coroutine":
+                return self.agive()
+            case "future":
+                return asyncio.ensure_future(self.agive())
+            case "thread future":
+                future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+                future.set_result(self._given.value)
+                return future
+            case "async generator":
+                return self.astream()
+        return self._given.value if self._given.items is None else self.stream()
 
     async def agive(self) -> Any:
-        """The value."""
-        return self._value
+        """The value, or the stream that gives it."""
+        if self._given.form == "async generator":
+            return self.astream()
+        return self._given.value if self._given.items is None else self.stream()
 
     def stream(self) -> Generator[Any, Any, Any]:
-        """The items of the value."""
-        yield from self._value or ()
+        """The items, then the value."""
+        yield from self._given.items or ()
+        return self._given.value
 
     async def astream(self) -> AsyncGenerator[Any, Any]:
-        """The items of the value."""
-        for item in self._value or ():
+        """The items."""
+        for item in self._given.items or ():
             yield item

@@ -199,7 +199,7 @@ def planned_calls(
             if event.seq in calls:
                 not_made.add(event.data.call)
         elif event.kind == "subrun.started":
-            yield from planned_calls(list(child(event.data.run)), step, Edits(), allow, False, child, event.data.name)
+            yield from planned_calls(list(child(event.data.run)), step, Edits(), allow, reuse, child, event.data.name)
         elif (call := calls.get(event.seq)) is not None:
             fate = _fate(call, step, edits, allow, reuse)
             if fate != "live":

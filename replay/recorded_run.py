@@ -16,7 +16,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
-from ..recorder.attaching import Answer, Attachment
+from ..recorder.attaching import Answer, Attachment, Guard
 from ..recorder.calls import Call, Effect
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.event_codec import digest_of, is_conversation
@@ -25,6 +25,7 @@ from ..recorder.hashes import content_address
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
 from ..recorder.log_end import LogEnd
+from ..recorder.redaction import Redactor
 from ..recorder.reentry import appending
 from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
@@ -286,8 +287,7 @@ class RecordedRun(Attachment):
 
     def redacted(self, stored: Any) -> Any:
         """A tree as the store would hold it."""
-        redactor = self.store.redactor
-        return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
+        return _redacted(self.store.redactor, stored)
 
     def go_on(self) -> None:
         """Raise what has stopped the code, if anything has."""
@@ -297,6 +297,10 @@ class RecordedRun(Attachment):
         """Raise what stops a call of a run that this one has started live, if it may not be made."""
         self.course.go_on()
         self.course.may_be_made(self, call, data)
+
+    def of_child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Guard:
+        """What guards a run that this one starts."""
+        return self.course.guard_of_child(self, name, begun_with, scope)
 
     def outside(self, effect: Effect) -> None:
         """Stop an effect after the end of a run that has not gone live."""
@@ -404,6 +408,16 @@ class RecordedRun(Attachment):
                 return self.course.child_of(self, event)
             self.course.go_live(self)
             return None
+
+
+def key_of_arguments(redactor: Redactor, kind: str, arguments: Any) -> bytes:
+    """What a script finds a call by that asks this."""
+    return key_of(_with_tags(kind, _redacted(redactor, encode(arguments).stored)))
+
+
+def _redacted(redactor: Redactor, stored: Any) -> Any:
+    """A tree as the store would hold it."""
+    return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
 
 
 def _with_tags(kind: str, arguments: Any) -> Any:

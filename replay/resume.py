@@ -20,7 +20,7 @@ from .catching_up import catching_up, instead_of
 from .course import Course
 from .edited_answers import EditedAnswers
 from .edits import Edits
-from .given import append_end, append_given
+from .given import Mark, append_end, given_for
 from .live_calls import redacted_in, refusal_of
 from .reading import state_at
 from .recorded_run import RecordedRun
@@ -156,7 +156,9 @@ class Resume(Course):
         for answers in self._edited_answers(run):
             edited = answers.take(call.effect.kind, given.name, given.call, run.key_of_call(call.effect.kind, given))
             if edited is not None:
-                return data, append_given(run, call, given, edited[0])
+                run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
+                self.coverage.recorded += 1
+                return data, append_end(call, given.call, given_for(call, *edited), "edited")
         self.may_be_made(run, call, data)
         return data, None
 
@@ -183,14 +185,16 @@ class Resume(Course):
     def settled(self, run: RecordedRun, call: Call, data: Any, recorded: RecordedCall) -> Answer | None:
         """What was assumed of a call that was in flight, or given for it; None to make it again."""
         name = recorded.call if run.parent is None else f"{run.info.id}:{recorded.call}"
-        given, mark = None, "edited"
+        given: tuple[Any, RecordedCall] | None = None
+        mark: Mark = "edited"
         for answers in self._edited_answers(run):
             given = given or answers.take(recorded.kind, recorded.name, recorded.call, recorded.key)
         if given is None and name in self._assume and self._assume[name] is not NOT_DONE:
-            given, mark = (self._assume[name],), "assumed"
+            given, mark = (self._assume[name], recorded), "assumed"
         if given is not None:
             self.go_live(run)
-            return append_end(run, call, recorded.call, given[0], mark)
+            self.coverage.recorded += 1
+            return append_end(call, recorded.call, given_for(call, *given), mark)
         waiting = InFlight(name, recorded, ())
         if waiting.may_do_harm and name not in self._assume:
             self.stop(unsettled(self.info, [waiting]))

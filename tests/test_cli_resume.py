@@ -42,7 +42,7 @@ def test_an_answer_lets_the_run_go_on(question: str, waiting: None) -> None:
     text = output("resume", "run1", "--answer", f"{question}=true")
     assert text.splitlines()[-2:] == [
         "run1  approved  completed  2 rounds   true",
-        "coverage  1 answered from the recording · 0 made live · 0 never captured · 0 recorded and not asked for",
+        "coverage  2 answered from the recording · 0 made live · 0 never captured · 0 recorded and not asked for",
     ]
     assert '   ├ ~ (payload)  null → {"yes": true}\n' in text
     assert calls_made() == []
@@ -74,7 +74,7 @@ def test_programs_get_json(waiting: None) -> None:
         "run": "run1",
         "step": 2,
         "status": "completed",
-        "coverage": {"recorded": 1, "live": 0, "uncaptured": 0, "unused": 0},
+        "coverage": {"recorded": 2, "live": 0, "uncaptured": 0, "unused": 0},
     }
     assert json_of("state", "run1") == {"yes": {"by": "Ada"}}
 
