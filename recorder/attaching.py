@@ -22,6 +22,7 @@ from .signals import ReplayStopped
 
 if TYPE_CHECKING:
     from .calls import Call, Effect
+    from .delays import Asked
     from .events import Data
     from .run_log import RunLog
     from .run_recorder import RunRecorder
@@ -160,9 +161,11 @@ class Attachment(Guard):
         args: tuple[Any, ...],
         context: Context | None,
         scope: Scope,
+        asked: Asked | None = None,
     ) -> TimerHandle:
         """Make a timer that the code creates outside of calls, with `call_at`, the loop's own.
 
+        `asked` is how long it is meant to take, where the application says so.
         `scope.task.timer(scope.recorder.round)` numbers it; `timers.create_timer` makes one that is recorded.
         """
         return call_at(when, callback, *args, context=context)

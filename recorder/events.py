@@ -253,9 +253,14 @@ class CallCancelledData(Data):
 
 
 class TimerFiredData(Data):
-    """`timer` is its number by creation, from 1, in the envelope's task and round, in which it was created."""
+    """`timer` is its number by creation, from 1, in the envelope's task and round, in which it was created.
+
+    `delay` is the length in seconds that the application gave asyncio; null where a library did, or where it gave a
+    time of the loop's clock.
+    """
 
     timer: int
+    delay: float | None = None
     turn: int | None = None
 
 

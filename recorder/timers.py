@@ -3,7 +3,7 @@
 When one of them is due is a fact of the outside world, like a result. So they are numbered where they are created, in
 each task and round from 1; one that is due waits for its turn (`turns`), and firing is an event, `timer.fired`. Whoever
 created the timer holds the handle that asyncio made, and may cancel it at any time, also between due and fired; a
-cancelled timer is never recorded.
+cancelled timer is never recorded. How long it was meant to take is recorded with it where the application said so.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from .delays import asked_for
 from .events import Data, TimerFiredData
 from .signals import RecordingStopped
 from .turns import Turns, joined
@@ -34,6 +36,8 @@ def create_timer(
     args: tuple[Any, ...],
     context: contextvars.Context | None,
     scope: Scope,
+    delay: float | None = None,
+    *,
     numbered: tuple[int, int] | None = None,
 ) -> asyncio.TimerHandle:
     """Do what `loop.call_at(when, callback, *args, context=context)` does, with a timer that fires in its turn.
@@ -42,6 +46,7 @@ def create_timer(
         loop, when, callback, args, context: as there.
         call_at: what makes the timer.
         scope: where it is created.
+        delay: seconds that it is meant to take, if the application said so.
         numbered: the round in which it was created, and its number there, if it has one from a recording.
     """
     turns = joined(loop, scope.recorder)
@@ -49,7 +54,7 @@ def create_timer(
         return call_at(when, callback, *args, context=context)
     if context is None:
         context = contextvars.copy_context()
-    timer = _Timer(turns, callback, context, scope, numbered)
+    timer = _Timer(turns, callback, context, scope, delay, numbered)
     timer.handle = call_at(when, timer, *args, context=context)
     return timer.handle
 
@@ -57,7 +62,7 @@ def create_timer(
 class _Timer:
     """What the loop calls when a timer is due, and again when it has its turn."""
 
-    __slots__ = ("__wrapped__", "_args", "_context", "_number", "_round", "_scope", "_turns", "handle")
+    __slots__ = ("__wrapped__", "_args", "_context", "_delay", "_number", "_round", "_scope", "_turns", "handle")
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class _Timer:
         callback: Callable[..., object],
         context: contextvars.Context,
         scope: Scope,
+        delay: float | None,
         numbered: tuple[int, int] | None,
     ) -> None:
         self.__wrapped__ = callback  # so asyncio names the callback where it complains of it
@@ -72,6 +78,7 @@ class _Timer:
         self._turns = turns
         self._context = context
         self._scope = scope
+        self._delay = delay
         round = scope.recorder.round
         self._round, self._number = numbered or (round, scope.task.timer(round))
         self._args: tuple[Any, ...] | None = None
@@ -105,7 +112,7 @@ class _Timer:
             self._turns.inbox.over(self)
 
     def _data(self) -> Data:
-        return TimerFiredData(timer=self._number, turn=self._scope.recorder.log.turn_of_event())
+        return TimerFiredData(timer=self._number, delay=self._delay, turn=self._scope.recorder.log.turn_of_event())
 
 
 def carrying_call_at(call_at: CallAt, current: contextvars.ContextVar[Scope | None]) -> CallAt:
@@ -123,7 +130,9 @@ def carrying_call_at(call_at: CallAt, current: contextvars.ContextVar[Scope | No
         if scope is None or scope.within is not None or not scope.recorder.recording:
             return call_at(loop, when, callback, *args, context=context)
         attachment, own = scope.recorder.attachment, functools.partial(call_at, loop)
-        create = create_timer if attachment is None else attachment.timer
-        return create(loop, own, when, callback, args, context, scope)
+        asked = asked_for(sys._getframe(1), when - loop.time())
+        if attachment is not None:
+            return attachment.timer(loop, own, when, callback, args, context, scope, asked)
+        return create_timer(loop, own, when, callback, args, context, scope, asked and asked.recorded)
 
     return carrying

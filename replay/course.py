@@ -52,6 +52,7 @@ class Course(Waiting):
         coverage: what was answered from where.
         turns: hands out the answers in their order.
         differences: those that were found.
+        moves: how often the code has asked for something.
         begun: the run that code has attached itself to, or None as yet.
         folded: the rounds that are not executed, if some are not; known once the code has begun.
         doubts: what is worth a word before anything is executed.
@@ -81,6 +82,7 @@ class Course(Waiting):
         self.differences: list[Difference] = []
         self.begun: RecordedRun | None = None
         self.runs: list[RecordedRun] = []
+        self.moves = 0
         self._collect = collect
         self._stopped: BaseException | None = None
         self._comparisons: dict[RecordedRun, Comparison] = {}
@@ -157,6 +159,9 @@ class Course(Waiting):
         arguments = {"payload": given.payload, "input": given.input, "params": given.params}
         return RecordedCall(child.id, "agent", started.data.name, arguments, b"", started)
 
+    def look_around(self) -> None:
+        """Look at what comes from elsewhere than the code of this process; every few milliseconds."""
+
     def attached(self, run: RecordedRun) -> None:
         """Code has attached itself to a run; its recorder is there."""
         if self.folded is not None and run.parent is None:
@@ -178,6 +183,11 @@ class Course(Waiting):
 
     def go_on(self) -> None:
         """Stop code that was stopped before, whatever it did about that."""
+        self.raise_if_stopped()
+        self.moves += 1
+
+    def raise_if_stopped(self) -> None:
+        """`go_on`, of code that asks for nothing new."""
         if self._stopped is not None:
             raise ReplayStopped(self._stopped)
 
@@ -192,6 +202,11 @@ class Course(Waiting):
     def is_live(self) -> bool:
         """Whether the recording is over for the code, or for a part of it."""
         return any(run.log.live and not run.log.ended for run in self.runs)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether code has begun the run, has not ended it, and is answered from the log."""
+        return self.begun is not None and not self.begun.log.ended and not self.is_live
 
     def in_flight(self, run: RecordedRun, call: RecordedCall) -> NoReturn:
         """Code waits for a call that was in flight when the recording ended."""
@@ -214,8 +229,8 @@ class Course(Waiting):
         """All code waits at the end of the recording, where it may go on live. Returns whether it does."""
         return False
 
-    def stuck(self) -> None:
-        """The code waits for something that the recording knows nothing of, and it does not come."""
+    def stuck(self, site: str | None = None) -> None:
+        """The code waits, at a line if that is known, for something that the recording knows nothing of."""
         begun = self.begun
         if begun is not None and begun.script.finished is None and not self.goes_live_beyond(begun):
             self.recording_ends(begun)
@@ -227,6 +242,7 @@ class Course(Waiting):
                     "the code goes on",
                     "the code waits for something that did not come while it was recorded, or was not recorded",
                     step=round,
+                    site=site,
                     run=self.info.id,
                 )
             )

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import Context
-from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment, Guard
 from ..recorder.calls import Call, Effect
+from ..recorder.delays import Asked
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.event_codec import digest_of, is_conversation
 from ..recorder.events import Data, Event, ReportData
@@ -322,10 +322,12 @@ class RecordedRun(Attachment):
         args: tuple[Any, ...],
         context: Context | None,
         scope: Scope,
+        asked: Asked | None = None,
     ) -> TimerHandle:
         """Keep a timer until the log says that it fires."""
-        make = create_timer if self.log.live else partial(self.course.turns.timer, self)
-        return make(loop, call_at, when, callback, args, context, scope)
+        if self.log.live:
+            return create_timer(loop, call_at, when, callback, args, context, scope, asked and asked.recorded)
+        return self.course.turns.timer(self, loop, call_at, when, callback, args, context, scope, asked)
 
     async def turn(self, kind: str, child: str, scope: Scope) -> bool:
         """Wait for the turn of a child run that begins or has ended."""

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from ..recorder.events import Data, Event, SubrunFinishedData, SubrunStartedData
+from .pauses import Pauses
 from .redoing import REDONE
 
 CALLED: Final = ("model.called", "tool.called")
@@ -133,6 +134,7 @@ class Script:
         superseded: seqs of those among them that did not reach it, since it was cancelled first.
         subruns: uid of a child run → its `subrun.finished`.
         last: the last event.
+        pauses: how long the code took by itself.
         met: how many events of a kind a strand has met again.
     """
 
@@ -154,6 +156,7 @@ class Script:
         self.superseded: set[int] = set()
         self.subruns: dict[str, Event] = {}
         self._started: set[str] = set()
+        self.pauses = Pauses()
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
         self._inside: dict[str, list[RecordedCall]] = {}
         self._changes: dict[str, list[Event]] = {}
@@ -167,6 +170,7 @@ class Script:
             self._add(event)
 
     def _add(self, event: Event) -> None:
+        self.pauses.add(event)
         if event.kind == "writer.joined":
             self._writers = (*self._writers, event.data.writer)
         self.last = event

@@ -4,7 +4,8 @@ Between two effects threads run as the system likes, in a replay as in the recor
 its answer and all others wait, it is alone until it asks for the next one. So answers are handed out in the order of
 the log, each when all is quiet: when every thread of the code waits here, or in `threading`, `queue`, `selectors` or
 `concurrent.futures`, in two samples that are half a millisecond apart; or when nothing has moved for a while,
-as where they wait for a lock. Preemption inside plain code is not replayed.
+as where they wait for a lock. Preemption inside plain code is not replayed. Where nobody asks any more for the answer
+that is next, that is seen elsewhere (`watch`).
 """
 
 from __future__ import annotations
@@ -33,15 +34,13 @@ QUIET: Final = 2
 STILL: Final = 60
 """Looks that find every thread where it was, after which one that does not seem to wait is taken to wait, too."""
 
-NOBODY_ELSE: Final = 100
-"""Looks after which nobody is going to ask for the next answer."""
-
-_WAITERS: Final = frozenset(
+WAITERS: Final = frozenset(
     (
         *(threading.__file__, queue.__file__, selectors.__file__, concurrent.futures._base.__file__),
         os.path.join(os.path.dirname(concurrent.futures.__file__), "thread.py"),
     )
 )
+"""Files of the standard library in which a thread waits for another one."""
 
 
 class ThreadTurns:
@@ -51,7 +50,6 @@ class ThreadTurns:
         idents: the threads of the code that are there.
         next_key: what is next in the log.
         in_order: of some keys the one that comes first in the log; None if it has none of them.
-        nobody_asks: called when all wait, and nothing can be handed out; may stop the code.
         check: raises what stops the code, if it was stopped.
         wake: has the event loops look whether it is their turn.
         note: told when an answer is handed out before its turn.
@@ -62,7 +60,6 @@ class ThreadTurns:
         idents: Callable[[], Iterable[int]],
         next_key: Callable[[], Key | None],
         in_order: Callable[[Iterable[Key]], Key | None],
-        nobody_asks: Callable[[], None],
         check: Callable[[], None],
         wake: Callable[[], None],
         note: Callable[[], None],
@@ -70,7 +67,6 @@ class ThreadTurns:
         self._idents = idents
         self._next_key = next_key
         self._in_order = in_order
-        self._nobody_asks = nobody_asks
         self._check = check
         self._wake = wake
         self._note = note
@@ -109,7 +105,7 @@ class ThreadTurns:
                 now, all_wait = self._look()
                 same = same + 1 if now == before else 0
                 before = now
-                if same >= (QUIET if all_wait else STILL) and self._hand_out(same if all_wait else same - STILL):
+                if same >= (QUIET if all_wait else STILL) and self._hand_out():
                     same = 0
 
     def _look(self) -> tuple[Any, bool]:
@@ -122,28 +118,43 @@ class ThreadTurns:
             frame = frames.get(ident)
             if frame is None:
                 continue
-            if ident not in self._waiting.values() and frame.f_code.co_filename not in _WAITERS:
+            if ident not in self._waiting.values() and frame.f_code.co_filename not in WAITERS:
                 all_wait = False
             seen.append((ident, id(frame), frame.f_lasti))
         return (self._steps, sorted(seen)), all_wait
 
-    def _hand_out(self, same: int) -> bool:
-        """Hand out one answer, if that is due; says whether anything was done."""
+    def _hand_out(self) -> bool:
+        """Hand out the next answer, if a thread waits for it; says whether one does."""
         key = self._next_key()
         if key in self._waiting and key not in self._granted:
             self._grant(key)
             return True
         self._wake()
-        if same < NOBODY_ELSE:
-            return False
-        other = self._in_order(name for name in self._waiting if name not in self._granted)
-        if other is not None:
-            self._note()
-            self._grant(other)
-        else:
-            self._nobody_asks()
+        return False
+
+    def hand_out_another(self) -> bool:
+        """Hand out an answer before its turn, since nobody asks for the one that is next; says whether there is one."""
+        with self._changed:
+            other = self._in_order(name for name in self._waiting if name not in self._granted)
+            if other is not None:
+                self._note()
+                self._grant(other)
+            return other is not None
+
+    def wake(self) -> None:
+        """Have threads that wait see that the code was stopped."""
+        with self._changed:
             self._changed.notify_all()
-        return True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a thread has its answer, and has not gone on yet."""
+        return bool(self._granted)
+
+    @property
+    def steps(self) -> int:
+        """How often a thread has begun to wait, or gone on."""
+        return self._steps
 
     def _grant(self, key: Key) -> None:
         self._granted.add(key)

@@ -20,20 +20,24 @@ from contextvars import Context, copy_context
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..recorder.ambient_frames import site_of
+from ..recorder.delays import Asked
+from ..recorder.errors import Divergence
 from ..recorder.events import Event
 from ..recorder.scope import Scope
 from ..recorder.signals import ReplayStopped
 from ..recorder.timers import CallAt, create_timer
 from ..recorder.turns import Turns
+from .delays import PAUSE, compare, unexpected
 from .script import RecordedCall, Script
+from .standstill import MOMENT, NEVER, Standstill, something_may_come, waits_of
 from .threads import Key, ThreadTurns
+from .watch import Watch
 
 if TYPE_CHECKING:
+    from ..recorder.run_recorder import RunRecorder
     from .course import Course
     from .recorded_run import RecordedRun
-
-NEVER: Final = 1e15
-"""A time of an event loop's clock that does not come."""
 
 DUE: Final = 0.5
 """Seconds within which a thread that was started, or work for one that was submitted, is thought to begin."""
@@ -61,6 +65,10 @@ class _Timer(NamedTuple):
     args: tuple[Any, ...]
     context: Context
     scope: Scope
+    run: RecordedRun
+    by: str | None
+    delay: float | None
+    site: str
 
     def fire(self) -> None:
         if not self.handle.cancelled():
@@ -83,15 +91,16 @@ class Deliveries:
         self._waiting: dict[Key, asyncio.Future[None]] = {}
         self._held: dict[Key, asyncio.Future[None]] = {}
         self._timers: dict[Key, _Timer] = {}
+        self._fired: dict[Key, Event] = {}
         self._turns: list[Turns] = []
         self._impatient: asyncio.TimerHandle | None = None
+        self._standstill = Standstill(self.moves, course.pause)
         self._starters = {threading.get_ident()}
         self._threads = ThreadTurns(
             self._idents,
             self._peek,
             self._first_of,
-            self._nobody_asks,
-            course.go_on,
+            course.raise_if_stopped,
             self._wake_loops,
             lambda: course.coverage.note(OUT_OF_ORDER),
         )
@@ -99,9 +108,37 @@ class Deliveries:
 
     def add(self, run: RecordedRun) -> None:
         """Add what a run's recording says; a child run's goes between that of its parent, by time."""
-        ahead = self._arrivals[self._next :]
-        self._arrivals = list(heapq.merge(ahead, arrivals_of(run.info.uid, run.script), key=lambda one: one.time))
+        ahead, own = self._arrivals[self._next :], list(arrivals_of(run.info.uid, run.script))
+        self._fired.update({arrival.key: arrival.event for arrival in own if arrival.key[1] == "timer"})
+        self._arrivals = list(heapq.merge(ahead, own, key=lambda one: one.time))
         self._next = 0
+
+    def moves(self) -> int:
+        """How often the code has asked for something, or was answered."""
+        return self._course.moves + len(self._done) + self._threads.steps
+
+    def stands_still(self, site: str | None) -> None:
+        """All code waits, as far as can be seen, at a line if that is known. May stop it.
+
+        Raises:
+            ReplayStopped: it is stopped.
+        """
+        if self._threads.hand_out_another():
+            return
+        try:
+            waits = any(key[1] == "in flight" for key in self._waiting)
+            if not self._course.nothing_comes(waits=waits) and not self._course.goes_on_live():
+                self._course.stuck(site)
+        finally:
+            self._threads.wake()
+
+    def watched(self) -> Watch:
+        """What sees that code stands still which is in no event loop, for as long as the code is executed."""
+        of_threads = self.threads_at_work, self._threads_are_due
+        return Watch(self._course, self.moves, self._idents, *of_threads, self._something_may_come)
+
+    def _something_may_come(self) -> bool:
+        return any(something_may_come(turns.loop) for turns in self._turns if not turns.closed)
 
     # -- for plain code ----------------------------------------------------------------------------------
 
@@ -118,27 +155,26 @@ class Deliveries:
 
     def threads_at_work(self) -> bool:
         """Whether threads that the code has started are at work."""
-        recorders = [run.recorder for run in self._course.runs if run.recorder is not None]
+        return any(recorder.threads for recorder in self._recorders()) or self._threads_begin()
+
+    def _threads_begin(self) -> bool:
         since = monotonic() - DUE
-        return any(
-            recorder.threads or any(started > since for started in list(recorder.due_threads.values()))
-            for recorder in recorders
-        )
+        return any(started > since for recorder in self._recorders() for started in list(recorder.due_threads.values()))
+
+    def _threads_are_due(self) -> bool:
+        """Whether a thread is about to begin, or was handed its answer and is about to go on."""
+        return self._threads.goes_on or self._threads_begin()
+
+    def _recorders(self) -> list[RunRecorder]:
+        return [run.recorder for run in self._course.runs if run.recorder is not None]
 
     def _idents(self) -> list[int]:
-        started = [ident for run in self._course.runs if run.recorder is not None for ident in run.recorder.threads]
+        started = [ident for recorder in self._recorders() for ident in recorder.threads]
         return [*started, *self._starters]
 
     def _first_of(self, keys: Iterable[Key]) -> Key | None:
         wanted = set(keys)
         return next((arrival.key for arrival in self._arrivals[self._next :] if arrival.key in wanted), None)
-
-    def _nobody_asks(self) -> None:
-        if self._course.is_live:
-            return  # something may be under way that no recording knows of
-        with suppress(ReplayStopped):
-            if not self._course.nothing_comes(waits=False) and not self._course.goes_on_live():
-                self._course.stuck()
 
     def _wake_loops(self) -> None:
         for turns in self._turns:
@@ -218,21 +254,27 @@ class Deliveries:
         args: tuple[Any, ...],
         context: Context | None,
         scope: Scope,
+        asked: Asked | None,
     ) -> asyncio.TimerHandle:
         """Keep a timer that the code creates until the log says that it fires."""
         context = context or copy_context()
         round = run.log.round
         handle = call_at(NEVER, callback, *args, context=context)
         key = (run.info.uid, "timer", round, scope.task.text, scope.task.timer(round))
-        self._timers[key] = _Timer(loop, call_at, when, handle, callback, args, context, scope)
+        told = (None, None, "") if asked is None else (asked.by, asked.recorded, site_of(asked.frame))
+        self._timers[key] = _Timer(loop, call_at, when, handle, callback, args, context, scope, run, *told)
+        fired = self._fired.get(key)
+        if asked is not None and fired is not None and not self._course.is_live:
+            compare(run, asked, fired)
         return handle
 
     def go_live(self) -> None:
         """The recording is over: timers that wait go by the clock from now on."""
         for (_, _, round, _, number), timer in self._timers.items():
             if not timer.handle.cancelled():
-                given = (timer.fire, (), timer.context, timer.scope, (round, number))
-                create_timer(timer.loop, timer.call_at, max(timer.when, timer.loop.time()), *given)
+                given = (timer.fire, (), timer.context, timer.scope, timer.delay)
+                when = max(timer.when, timer.loop.time())
+                create_timer(timer.loop, timer.call_at, when, *given, numbered=(round, number))
         self._timers.clear()
         expected = {arrival.key for arrival in self._arrivals[self._next :]}
         for key, future in self._waiting.items():
@@ -254,6 +296,7 @@ class Deliveries:
 
     def idle(self, forced: bool) -> bool:
         """Let the next one through; see `turns.Driver`."""
+        forced = forced and not self._stands_still()
         if self._course.stopped is not None:
             return not forced and self._cancel()
         key = self._peek()
@@ -266,6 +309,10 @@ class Deliveries:
                 self._course.coverage.note(OUT_OF_ORDER)
                 return True
         return False if self._course.is_live else self._nothing_comes()
+
+    def _stands_still(self) -> bool:
+        """Whether the loop that is busy here only looks for what never comes."""
+        return not self._course.is_live and self._standstill.seen(asyncio.get_running_loop())
 
     def _let_through(self, key: Key) -> bool:
         waiting = self._waiting.get(key)
@@ -296,17 +343,35 @@ class Deliveries:
             return True  # timers go by the clock now, and the loop must look at them again
         if self._impatient is None and self._turns:  # perhaps something comes that was not recorded
             loop = self._turns[-1].loop
-            self._impatient = loop.call_later(PATIENCE, self._lose_patience, self._next, context=Context())
+            pause = self._course.pause()
+            patience = PATIENCE + 10 * pause if something_may_come(loop) else MOMENT + 3 * pause
+            self._impatient = loop.call_later(patience, self._lose_patience, self.moves(), context=Context())
             return True  # the loop has worked out how long to wait already, and must do so again
         return False
 
     def _lose_patience(self, then: int) -> None:
         self._impatient = None
-        if then == self._next and self._course.stopped is None and not self._course.is_live:
+        if then == self.moves() and self._course.stopped is None and not self._course.is_live:
             try:
-                self._course.stuck()
+                self._tell_of_wait()
             except ReplayStopped:
                 self._cancel()
+
+    def _tell_of_wait(self) -> None:
+        """Stop code that waits for what does not come: for a `sleep` that was not recorded, or for anything else."""
+        expected = {arrival.key for arrival in self._arrivals[self._next :]}
+        asleep = {
+            id(timer.args[0]): (key[3] == "0", timer)
+            for key, timer in self._timers.items()
+            if timer.by == PAUSE and key not in expected and not timer.handle.cancelled() and timer.args
+        }
+        ours = {id(future) for future in (*self._waiting.values(), *self._held.values())}
+        waits = waits_of([turns.loop for turns in self._turns if not turns.closed])
+        others = [wait for wait in waits if id(wait.future) not in asleep and id(wait.future) not in ours]
+        for of_main_code, timer in sorted(asleep.values(), key=lambda one: not one[0]):
+            if of_main_code or not others:  # beside others, a task of its own may sleep as it did while recording
+                self._course.stop(Divergence(unexpected(timer.run, timer.by or "", timer.delay or 0.0, timer.site)))
+        self._course.stuck(next((wait.site for wait in (*others, *waits) if wait.site is not None), None))
 
     def _cancel(self) -> bool:
         """Cancel the code, which was stopped."""

@@ -177,9 +177,9 @@ async def test_an_attachment_makes_the_timers_of_its_code(store: EventStore) -> 
 
     class Stub:
         def timer(
-            self, loop: Any, call_at: Any, when: float, callback: Any, args: Any, context: Any, scope: Any
+            self, loop: Any, call_at: Any, when: float, callback: Any, args: Any, context: Any, scope: Any, delay: Any
         ) -> Any:
-            asked.append((loop, when, callback, args, context, scope.task.timer(scope.recorder.round)))
+            asked.append((loop, when, callback, args, context, scope.task.timer(scope.recorder.round), delay))
             return call_at(when, callback, *args, context=context)
 
     ran: list[str] = []
@@ -189,5 +189,5 @@ async def test_an_attachment_makes_the_timers_of_its_code(store: EventStore) -> 
         loop.call_at(when, ran.append, "x")
         await until(lambda: ran)
         run.recorder.attachment = None
-    assert asked == [(loop, when, ran.append, ("x",), None, 1)]
+    assert asked == [(loop, when, ran.append, ("x",), None, 1, None)]
     assert "timer.fired" not in kinds(store)

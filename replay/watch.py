@@ -1,0 +1,245 @@
+"""Sees that code stands still which waits for what never comes, in plain functions and threads, and ends it.
+
+An event loop shows when it is idle. Plain code does not: it sits in a queue, a lock, a process that it waits for, and
+looks as it would if it worked. So a thread of ours looks every few milliseconds where the threads of the code are. If
+nothing is asked and nothing answered, and none of them comes to a place where it was not before, then nothing comes
+any more; how soon that is believed depends on where they are. In a queue or before a lock it is a matter of a moment.
+What cannot be told from a system call is given longer, and what uses the processor very long. All of it is given some
+times as long as the code was silent while it was recorded (`pauses`).
+
+Code that was stopped has to learn of it. What it does next tells it; but a thread that waits does nothing next. The
+main thread is woken by a signal, whose handler raises there what has stopped the code. Other threads are told when they
+come to the next line; one that waits for ever is left behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dis
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from ..recorder.ambient_frames import site_of, whose_file
+from ..recorder.reads import OWN_FOLDERS
+from ..recorder.scope import BackgroundThread
+from ..recorder.signals import ReplayStopped
+from .threads import WAITERS
+
+if TYPE_CHECKING:
+    from .course import Course
+
+LOOK: Final = 0.004
+"""Seconds between two looks."""
+
+MOMENT: Final = 0.05
+"""Seconds after which code that waits in a queue or before a lock, and stays there, waits for what never comes."""
+
+LONG: Final = 2.0
+"""The same of code that waits for it is not known what, such as the system or another process."""
+
+BUSY: Final = 60.0
+"""The same of code that uses the processor."""
+
+_DEPTH: Final = 60
+_SIGNAL: Final = getattr(signal, "SIGURG", None)
+"""Wakes the main thread. A process that knows nothing of it ignores it."""
+
+_PROCESSES: Final = (subprocess.__file__, os.path.join(os.path.dirname(subprocess.__file__), "multiprocessing", ""))
+_LOCKS: Final = ("acquire", "wait", "join", "get", "put", "result")
+_set_async_exc: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+class Watch:
+    """Watches over the code of one course, from when it is entered until it is left.
+
+    Args:
+        course: asked whether the code was stopped.
+        moves: a number that grows with whatever the code asks or is answered.
+        idents: the threads of the code.
+        at_work: whether threads that the code has started are at work; an event loop alone sees by itself.
+        is_due: whether a thread is about to begin, or to go on.
+        loop_waits: whether there is an event loop that may be woken from outside.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        moves: Callable[[], int],
+        idents: Callable[[], Iterable[int]],
+        at_work: Callable[[], bool],
+        is_due: Callable[[], bool],
+        loop_waits: Callable[[], bool],
+    ) -> None:
+        self._course = course
+        self._moves = moves
+        self._idents = idents
+        self._at_work = at_work
+        self._is_due = is_due
+        self._loop_waits = loop_waits
+        self._main = 0
+        self._over = threading.Event()
+        self._before: Any = None
+        self._is_woken = False
+        self._at = -1
+        self._now = self._looked = 0.0
+        self._seen: set[Any] = set()
+        self._since = 0.0
+        self._cpu = 0.0
+        self._told = False
+
+    def __enter__(self) -> None:
+        self._main = threading.get_ident()
+        if _SIGNAL is not None and threading.current_thread() is threading.main_thread():
+            self._before, self._is_woken = signal.signal(_SIGNAL, self._woken), True
+        BackgroundThread(target=self._watch, name="agentreplay-watch", daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._is_woken:
+            signal.signal(_SIGNAL, signal.SIG_DFL if self._before is None else self._before)
+
+    def _woken(self, number: int, frame: FrameType | None) -> None:
+        """In the main thread: raise what has stopped the code, unless that is where it is dealt with."""
+        stopped = self._course.stopped
+        if stopped is None or self._over.is_set():
+            if callable(self._before):
+                self._before(number, frame)
+        elif frame is not None and not frame.f_code.co_filename.startswith(OWN_FOLDERS):
+            raise ReplayStopped(stopped)
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK):
+            with suppress(ReplayStopped):
+                self._course.look_around()
+                self._look()
+
+    def _look(self) -> None:
+        frames = sys._current_frames()
+        threads = {ident: frames[ident] for ident in {self._main, *self._idents()} if ident in frames}
+        places = {(ident, place) for ident, frame in threads.items() for place in _places(frame)}
+        self._now += min(time.monotonic() - self._looked, 2 * LOOK)  # if nobody could look, the code may not have run
+        self._looked = time.monotonic()
+        now, cpu, moves = self._now, time.process_time(), self._moves()
+        course = self._course
+        if moves != self._at or not places <= self._seen or self._is_due() or _are_ready(threads):
+            self._seen = places if moves != self._at else self._seen | places
+            self._at, self._since, self._cpu = moves, now, cpu
+            return
+        silent = now - self._since
+        if course.stopped is not None and not self._told and silent > 3 * LOOK:
+            self._tell(threads)
+        if silent < MOMENT or silent < self._patience(threads.values(), (cpu - self._cpu) / silent, course.pause()):
+            return
+        if course.stopped is not None:
+            self._tell(threads)
+        elif course.is_under_way and not (_in_event_loop(threads.get(self._main)) and not self._at_work()):
+            try:
+                self._course.turns.stands_still(self._site(threads))
+            finally:
+                if course.stopped is not None:
+                    self._tell(threads)
+        self._since = now
+
+    def _patience(self, frames: Iterable[FrameType], busy: float, pause: float) -> float:
+        """How long to wait for code that stands like that."""
+        if busy > 0.5:
+            return BUSY + 20 * pause
+        sure = all(_waits_for_another(frame) for frame in frames) and not self._loop_waits()
+        return MOMENT + 3 * pause if sure else LONG + 10 * pause
+
+    def _site(self, threads: dict[int, FrameType]) -> str | None:
+        """The line of the application's at which the main code stands, or else that of another thread."""
+        for ident in sorted(threads, key=lambda one: one != self._main):
+            frame: FrameType | None = threads[ident]
+            while frame is not None:
+                if whose_file(frame.f_code.co_filename) == "application":
+                    return site_of(frame)
+                frame = frame.f_back
+        return None
+
+    # -- telling -----------------------------------------------------------------------------------------
+
+    def _tell(self, threads: dict[int, FrameType]) -> None:
+        """Have code learn that it was stopped, which stays where it is."""
+        self._told = True
+        self._since = self._now
+        if self._is_woken and self._main in threads:
+            signal.pthread_kill(self._main, _SIGNAL)  # type: ignore[arg-type]  # there is one, or nothing is woken
+        for ident, frame in threads.items():
+            if ident != self._main and not _waits_for_another(frame):
+                _raise_in(ident, self._course.stopped)
+
+
+def _raise_in(ident: int, stopped: BaseException | None) -> None:
+    """Raise in another thread, at its next line, what has stopped the code."""
+    if stopped is not None:
+        here = type("ReplayStopped", (ReplayStopped,), {"__init__": lambda self: ReplayStopped.__init__(self, stopped)})
+        _set_async_exc(ctypes.c_ulong(ident), ctypes.py_object(here))
+
+
+def _places(frame: FrameType | None) -> list[tuple[int, int]]:
+    """Where a thread is: the places in its code, the innermost first."""
+    places = []
+    while frame is not None and len(places) < _DEPTH:
+        places.append((id(frame.f_code), frame.f_lasti))
+        frame = frame.f_back
+    return places
+
+
+def _are_ready(idents: Iterable[int]) -> bool:
+    """Whether one of these threads could go on, but has no processor; False where the system does not say."""
+    natives = {thread.ident: thread.native_id for thread in threading.enumerate()}
+    for ident in idents:
+        try:
+            with open(f"/proc/self/task/{natives.get(ident)}/stat", "rb") as file:
+                state = file.read(512).rpartition(b")")[2].split(None, 1)[0]
+        except (OSError, IndexError):
+            continue
+        if state == b"R":
+            return True
+    return False
+
+
+def _in_event_loop(frame: FrameType | None) -> bool:
+    """Whether a thread is at the bottom of an event loop, which waits for its selector."""
+    return frame is not None and _caller(frame) == "_run_once"
+
+
+def _caller(frame: FrameType) -> str | None:
+    outer = frame.f_back
+    while outer is not None and outer.f_code.co_filename.startswith(OWN_FOLDERS):
+        outer = outer.f_back
+    return None if outer is None else outer.f_code.co_name
+
+
+def _waits_for_another(frame: FrameType) -> bool:
+    """Whether a thread surely waits for another one of this process, as far as can be seen: for a lock or a queue."""
+    if frame.f_code.co_filename in WAITERS:
+        outer: FrameType | None = frame
+        while outer is not None:
+            if outer.f_code.co_filename.startswith(_PROCESSES):
+                return False
+            outer = outer.f_back
+        return True
+    return _takes_a_lock(frame.f_code, frame.f_lasti)
+
+
+def _takes_a_lock(code: CodeType, at: int) -> bool:
+    """Whether code stands at `with lock:` or `lock.acquire()`."""
+    name = None
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_METHOD", "LOAD_ATTR"):
+            name = step.argval
+        if step.offset == at:
+            return step.opname in ("BEFORE_WITH", "LOAD_SPECIAL") or (step.opname.startswith("CALL") and name in _LOCKS)
+    return False
