@@ -191,6 +191,10 @@ class Course(Waiting):
         if self._stopped is not None:
             raise ReplayStopped(self._stopped)
 
+    def pause(self) -> float:
+        """Seconds that the code took by itself at most, around where it is, while it was recorded."""
+        return max((run.script.pauses.around(run.log.round) for run in self.runs if not run.log.ended), default=0.0)
+
     def stop(self, failure: BaseException) -> NoReturn:
         """Stop the code, for good."""
         self._stopped = self._stopped or failure
