@@ -27,12 +27,13 @@ class Asking:
         self._source = source
         self._site = site
 
-    def read(self, what: str, make: Callable[[], Any]) -> Any:
+    def read(self, what: str, make: Callable[[], Any], arguments: dict[str, Any] | None = None) -> Any:
         """Read a value and record it, or take the recorded one; what `make` raises is recorded like a value.
 
         Args:
             what: is read, such as "time.time" or the name of a variable of the environment.
             make: reads it.
+            arguments: that decide between which values chance chooses.
         """
 
         def outcome() -> Any:
@@ -43,7 +44,8 @@ class Asking:
 
         # Covered as a whole: recording it may read the clock, and through a function of the application's, where that
         # has put one in the clock's place.
-        value = covering(partial(self._recorder.read, self._source, outcome, what=what, site=self._site))
+        read = partial(self._recorder.read, self._source, outcome, what=what, arguments=arguments, site=self._site)
+        value = covering(read)
         if isinstance(value, Exception):
             raise value
         return value

@@ -30,8 +30,11 @@ from typing import Any, Final, NamedTuple
 
 from .ambient_asking import asked, asking, capturing
 from .ambient_frames import seen_from
+from .binding import binder
 
 Function = Callable[..., Any]
+
+_binder = functools.cache(binder)
 
 
 class Patch(NamedTuple):
@@ -63,14 +66,18 @@ def _as(original: Any, owner: Any, name: str) -> Callable[[Function], Function]:
 
 
 def _result(owner: Any, name: str, source: str) -> Patch:
-    """A function whose result is recorded."""
+    """A function whose result is recorded; of chance, with its arguments, if it has any."""
     what = f"{owner.__name__}.{name}"
 
     def stand_in(original: Function) -> Function:
+        bind = _binder(original) if source == "random" and name != "random" else None
+
         @_as(original, owner, name)
         def read(*args: Any, **kwargs: Any) -> Any:
             asks = asked(source)
-            return original(*args, **kwargs) if asks is None else asks.read(what, partial(original, *args, **kwargs))
+            if asks is None:
+                return original(*args, **kwargs)
+            return asks.read(what, partial(original, *args, **kwargs), bind and bind(args, kwargs))
 
         return read
 
@@ -166,7 +173,7 @@ def _choice(original: Function) -> Function:
         asks = asked("random")
         if asks is None:
             return original(seq)
-        return seq[asks.read("random.choice", lambda: original(range(len(seq))))]
+        return seq[asks.read("random.choice", lambda: original(range(len(seq))), {"items": len(seq)})]
 
     return choice
 
@@ -178,7 +185,8 @@ def _choices(original: Function) -> Function:
         asks = asked("random")
         if asks is None:
             return draw(population)
-        return [population[at] for at in asks.read("random.choices", lambda: draw(range(len(population))))]
+        given = {"items": len(population), "weights": weights, "cum_weights": cum_weights, "k": k}
+        return [population[at] for at in asks.read("random.choices", lambda: draw(range(len(population))), given)]
 
     return choices
 
@@ -190,7 +198,8 @@ def _sample(original: Function) -> Function:
         if asks is None:
             return original(population, k, counts=counts)
         draw = partial(original, range(len(population)), k, counts=counts)
-        return [population[at] for at in asks.read("random.sample", draw)]
+        given = {"items": len(population), "k": k, "counts": counts}
+        return [population[at] for at in asks.read("random.sample", draw, given)]
 
     return sample
 
@@ -208,7 +217,7 @@ def _shuffle(original: Function) -> Function:
             original(order)
             return order
 
-        _put_in_order(x, asks.read("random.shuffle", draw))
+        _put_in_order(x, asks.read("random.shuffle", draw, {"items": len(x)}))
 
     return shuffle
 
@@ -255,9 +264,10 @@ def _draw(name: str) -> Patch:
             if recorder is None or recorder.captured is None or recorder.captured.seeded.get(id(self)) is self:
                 return original(self, *args)
             asks = asked("random", _ASKING_A_GENERATOR)
-            return (
-                original(self, *args) if asks is None else asks.read(f"Random.{name}", partial(original, self, *args))
-            )
+            if asks is None:
+                return original(self, *args)
+            given = {"k": args[0]} if args else None
+            return asks.read(f"Random.{name}", partial(original, self, *args), given)
 
         return draw
 

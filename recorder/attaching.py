@@ -125,7 +125,14 @@ class Attachment(Guard):
         """The sources whose reads are captured, of code that wants some to be: those that were."""
 
     @abstractmethod
-    def read(self, source: str, what: str | None, site: str | None, scope: Scope | None) -> tuple[Any] | None:
+    def read(
+        self,
+        source: str,
+        what: str | None,
+        site: str | None,
+        scope: Scope | None,
+        arguments: dict[str, Any] | None = None,
+    ) -> tuple[Any] | None:
         """The recorded value of a read, in a tuple; None if the value is to be read. Arguments as for `RunRecorder`."""
 
     @abstractmethod

@@ -79,7 +79,7 @@ class Context:
         self.messages = Messages(recorder)
         self.input = freeze(copy_value(input))
         self.params: Mapping[str, Any] = freeze(copy_value(dict(params or {})))
-        self.random = RecordedRandom(lambda draw: recorder.read("random", draw))
+        self.random = RecordedRandom(lambda draw, given: recorder.read("random", draw, arguments=given))
         self._scratchpad: dict[str, Any] = {}
         self._sub_logger: FlowLogger | None = None
         self._sub_logger_round = -1

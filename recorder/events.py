@@ -268,12 +268,14 @@ class ValueReadData(Data):
     """`source` is clock, random, uuid, env, or a name of the user's own; `site` is "file.py:line".
 
     `what` is what was read of it where that was captured, such as "time.time" or the name of a variable of the
-    environment; None where it was read through the context.
+    environment; None where it was read through the context. `arguments` are those that decide between which values
+    chance chooses, by name; of a choice how many `items` there are. Logs of older versions do not have them.
     """
 
     source: str
     site: str | None = None
     what: str | None = None
+    arguments: dict[str, Any] | None = None
     value: Any = None
 
 

@@ -23,22 +23,23 @@ class RecordedRandom(random.Random):
     """A random generator, seeded by the system, whose every draw is a `value.read` event.
 
     Args:
-        read: makes each draw by the function that it is given, and records it; or gives one that was recorded.
+        read: makes each draw by the function that it is given, and records it, with its arguments by name if it can
+            have any; or gives one that was recorded.
     """
 
-    def __init__(self, read: Callable[[Callable[[], Any]], Any]) -> None:
-        self._read: Callable[[Callable[[], Any]], Any] = lambda draw: draw()  # what seeds it is no draw
+    def __init__(self, read: Callable[[Callable[[], Any], dict[str, Any] | None], Any]) -> None:
+        self._read: Callable[[Callable[[], Any], dict[str, Any] | None], Any] = lambda draw, _: draw()  # seeding it
         super().__init__()
         self._read = read
 
     def random(self) -> float:
         """The next float in [0, 1)."""
-        drawn: float = self._read(super().random)
+        drawn: float = self._read(super().random, None)
         return drawn
 
     def getrandbits(self, k: int, /) -> int:
         """An int of `k` random bits."""
-        drawn: int = self._read(partial(super().getrandbits, k))
+        drawn: int = self._read(partial(super().getrandbits, k), {"k": k})
         return drawn
 
     def __reduce__(self) -> NoReturn:

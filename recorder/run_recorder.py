@@ -206,7 +206,13 @@ class RunRecorder:
         return self.log.round
 
     def read(
-        self, source: str, make: Callable[[], Value], *, what: str | None = None, site: str | None = None
+        self,
+        source: str,
+        make: Callable[[], Value],
+        *,
+        what: str | None = None,
+        arguments: dict[str, Any] | None = None,
+        site: str | None = None,
     ) -> Value:
         """Read a value that is different each time, and record it; or take the one that was recorded.
 
@@ -214,15 +220,21 @@ class RunRecorder:
             source: where it is from: clock, random, uuid, env, or a name of the user's own.
             make: reads it.
             what: is read of the source, where that is captured.
+            arguments: that decide between which values chance chooses.
             site: where; by default the nearest place in the user's code.
         """
         site = site or call_site()
         what = None if what is None else clean(what)
-        if self.attachment is not None and (found := self.attachment.read(source, what, site, self.here())) is not None:
-            recorded: Value = found[0]
-            return recorded
+        if self.attachment is not None:
+            found = self.attachment.read(source, what, site, self.here(), arguments)
+            if found is not None:
+                recorded: Value = found[0]
+                return recorded
         value = make() if self.captured is None else covering(make)
-        self.emit("value.read", ValueReadData(source=clean(source), site=site, what=what, value=value))
+        self.emit(
+            "value.read",
+            ValueReadData(source=clean(source), site=site, what=what, arguments=arguments, value=value),
+        )
         return value
 
     def here(self) -> Scope | None:

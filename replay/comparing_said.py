@@ -10,7 +10,7 @@ what a person wants to be told first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..recorder.event_codec import body_of
@@ -23,6 +23,7 @@ from .said import Recorded, Said, Saying, sayings
 from .script import SAID, Strand
 
 if TYPE_CHECKING:
+    from .comparison import Comparison
     from .course import Course
     from .recorded_run import RecordedRun
 
@@ -31,36 +32,22 @@ class ComparedSaid:
     """Compares what one run's code says.
 
     Args:
+        whole: compares all that the code does.
         run: the run.
         course: of the execution.
-        same: whether two stored trees are the same, as far as they count; after what a rule calls them, and a name.
-        value: makes the difference between two trees, as `Comparison` does.
-        tell: told of each difference.
-        ends_at: stops the code if the recording ends there.
     """
 
-    def __init__(
-        self,
-        run: RecordedRun,
-        course: Course,
-        same: Callable[[str, str, Any, Any], bool],
-        value: Callable[..., Difference],
-        tell: Callable[[Difference], None],
-        ends_at: Callable[[Strand], None],
-    ) -> None:
+    def __init__(self, whole: Comparison, run: RecordedRun, course: Course) -> None:
+        self._whole = whole
         self._run = run
         self._course = course
-        self._same = same
-        self._value = value
-        self._tell = tell
-        self._ends_at = ends_at
         self._said = Said(run.script, self._alike)
         self._reached: dict[str, int] = {}
         self._of_changes: list[tuple[int, Difference]] = []
 
     def _alike(self, one: Saying, other: Saying) -> bool:
         rule, name = one.rule
-        return one.rule == other.rule and self._same(rule, name or "", one.tree, other.tree)
+        return one.rule == other.rule and self._whole.same(rule, name or "", one.tree, other.tree)
 
     def _counts(self, saying: Saying) -> bool:
         return not self._course.ignore.ignores(*saying.rule)
@@ -89,7 +76,7 @@ class ComparedSaid:
         if met.alike:
             return
         if met.recorded is None:
-            self._ends_at(strand)
+            self._whole.ends_at(strand)
         expected: Any = MISSING
         name = saying.rule[1]
         actual = saying.tree
@@ -98,7 +85,9 @@ class ComparedSaid:
             expected = met.recorded.saying.tree
             if met.recorded.saying.rule != saying.rule:
                 expected, actual = [_named(one) for one in (met.recorded.saying, saying)]
-        self._differs(self._value(saying.kind, strand, event, expected, actual, name=name, site=call_site()), saying)
+        self._differs(
+            self._whole.value(saying.kind, strand, event, expected, actual, name=name, site=call_site()), saying
+        )
 
     def _note_order(self, round: int) -> None:
         run = self._run
@@ -151,7 +140,7 @@ class ComparedSaid:
 
     def _left_out(self, one: Recorded) -> Difference:
         strand, name = Strand(one.event.round, None, one.event.task), one.saying.rule[1]
-        return self._value(one.saying.kind, strand, one.event, one.saying.tree, MISSING, name=name)
+        return self._whole.value(one.saying.kind, strand, one.event, one.saying.tree, MISSING, name=name)
 
     # -- telling -----------------------------------------------------------------------------------------
 
@@ -161,16 +150,14 @@ class ComparedSaid:
         elif difference.kind == "another change":
             self._of_changes.append((difference.seq or 0, difference))
         else:
-            self._tell(difference)
+            self._whole.tell(difference)
 
     def _is_noted(self, saying: Saying) -> bool:
-        return saying.topic == "line" or (saying.topic != "message" and not self._course.compares_words)
+        return saying.topic == "line" or (saying.topic != "message" and not self._course.is_strict)
 
     def _note(self, difference: Difference) -> None:
-        expected, actual = difference.shown()
-        named = f" ({difference.name})" if difference.name else ""
         self._course.coverage.note(
-            f"{difference.headline}{named}, which is no divergence: expected {expected}, found {actual}",
+            difference.as_note(),
             once=(self._run, "said", difference.kind, difference.name),
         )
 

@@ -19,9 +19,9 @@ from ..recorder.redaction import without_digests
 from ..recorder.run_recorder import UNDECIDED
 from ..recorder.values import encode
 from .changes import MISSING
+from .comparing_reads import ComparedReads
 from .comparing_said import ComparedSaid
-from .divergence import Difference, Kind, call_difference, missing_call, value_difference
-from .reads import Odd, Reads, hint_for_read
+from .divergence import Difference, Kind, call_difference, hint_for, missing_call, value_difference
 from .script import RecordedCall, Strand, key_of
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Comparison:
         self._in_round = False
         self._undecided: list[tuple[Event, Any, Any]] = []
         self._broken_off: tuple[Any, Strand] | None = None
-        self._reads = Reads(run.script)
-        self._said = ComparedSaid(run, course, self._same, self._value, self._tell, self._ends_at)
+        self.reads = ComparedReads(self, run, course)
+        self._said = ComparedSaid(self, run, course)
 
     # -- events ----------------------------------------------------------------------------------------
 
@@ -79,11 +79,11 @@ class Comparison:
 
     def _round_starts(self, strand: Strand) -> None:
         if self._script.round(strand.round).started is None:
-            self._ends_at(strand)
+            self.ends_at(strand)
             asked = {"rounds": strand.round - 1}, {"rounds": strand.round}
             self._part("another outcome", strand, self._script.finished, *asked)
 
-    def _ends_at(self, strand: Strand) -> None:
+    def ends_at(self, strand: Strand) -> None:
         """Stop the code if the recording ends here: of a run that was not finished, and no later than this."""
         script = self._script
         if script.finished is not None or strand.round < script.last_round:
@@ -97,13 +97,16 @@ class Comparison:
         recorded = self._script.round(strand.round)
         actual = self._run.redacted(encode(data.decision).stored)
         if number >= len(recorded.decided):
-            self._ends_at(strand)
+            self.ends_at(strand)
             self._missing(strand)
             self._part("another decision", strand, None, MISSING, actual, site=call_site())
             return
         event = recorded.decided[number]
         expected = event.data.decision
-        if self._same("decision", "", expected, actual):
+        if self.same("decision", "", expected, actual):
+            texts = [{"raw": raw} for raw in (event.data.raw, self._run.redacted(data.raw))]
+            if not self.same("decision", "", *texts):
+                self._part("another decision", strand, event, *texts, site=call_site())
             return
         if actual == _UNDECIDED or (expected == _UNDECIDED and recorded.outcome in _BROKEN_OFF):
             self._undecided.append((event, expected, actual))  # an error may have come first
@@ -154,7 +157,7 @@ class Comparison:
         assert recorder is not None  # it sent the event
         expected = self._course.payload_at(self._run, finished.seq)
         actual = encode(recorder.payload.stored).stored
-        if self._same("payload", "", expected, actual):
+        if self.same("payload", "", expected, actual):
             return
         seen = self._changed.get(strand.round, [])
         changed = self._script.round(strand.round).changed
@@ -162,11 +165,12 @@ class Comparison:
         at = next((i for i, (hash, _) in enumerate(seen) if hashes[i : i + 1] != [hash]), len(seen))
         event = changed[at] if at < len(changed) else finished
         site = seen[at][1] if at < len(seen) else None
-        difference = self._value("another payload", strand, event, expected, actual, site=site)
+        difference = self.value("another payload", strand, event, expected, actual, site=site)
+        self.reads.tell_of_swapped(strand, "the payload")
         changes = {(one.path, key_of(one.old), key_of(one.new)) for one in difference.changes}
         told, self._payload_told = self._payload_told, changes
         if not changes <= told:  # what was told of an earlier round stays different
-            self._tell(difference)
+            self.tell(difference)
 
     def _run_finishes(self, data: Any, strand: Strand) -> None:
         finished = self._script.finished
@@ -175,13 +179,13 @@ class Comparison:
             self._course.recording_ends(self._run)
         for answer, (number, count) in list(self._run.open_streams.items()):
             if (difference := answer.left_open(number, count)) is not None:
-                self._tell(difference)
+                self.tell(difference)
         expected, actual = finished.data, data
         rounds = self._script.last_round
         # An error with which the recording ended later is not the one that was expected here.
         error = None if rounds > strand.round else expected.error
         if (error is None) != (actual.error is None) or (
-            error is not None and not self._same("error", "", _told(error), self._run.redacted(_told(actual.error)))
+            error is not None and not self.same("error", "", _told(error), self._run.redacted(_told(actual.error)))
         ):
             self._undecided.clear()
             shown = [MISSING if one is None else _told(one) for one in (error, actual.error)]
@@ -199,7 +203,7 @@ class Comparison:
         before = {"status": expected.status, "stop_reason": expected.stop_reason, "value": expected.value}
         after = {"status": actual.status, "stop_reason": actual.stop_reason, "value": encode(actual.value).stored}
         after = self._run.redacted(after)
-        if not self._same("outcome", "", before, after):
+        if not self.same("outcome", "", before, after):
             self._part("another outcome", strand, finished, before, after)
 
     def _ends_early(self, data: Any, strand: Strand) -> None:
@@ -227,18 +231,17 @@ class Comparison:
         for child in script.unmet(of_round.children, before):
             call = self._course.child_as_call(self._run, child)
             lacking.append((call.seq, missing_call(call, step=round, run=self._run.info.id)))
-        for odd in self._reads.missing(round, before):
-            lacking += [(event.seq, self._odd_read(odd, at, strand)) for at, event in enumerate(odd.events)]
+        lacking += self.reads.missing(round, before, strand)
         lacking += self._said.missing(round, before)
         for question in script.unmet(of_round.questions, before):
             asked = _question(question.data.name, question.data.reason)
-            difference = self._value("another outcome", strand, question, asked, MISSING, name=question.data.name)
+            difference = self.value("another outcome", strand, question, asked, MISSING, name=question.data.name)
             lacking.append((question.seq, difference))
         self._tell_in_order(lacking)
 
     def _tell_in_order(self, lacking: list[tuple[int, Difference]]) -> None:
         for _, difference in sorted(lacking, key=lambda one: one[0]):
-            self._tell(difference)
+            self.tell(difference)
 
     def before_the_end(self) -> None:
         """Tell of what the code has not said, though it is past it, where the recording ends in the midst of a run."""
@@ -253,16 +256,21 @@ class Comparison:
         calls = script.unasked(Strand(round, None, "0"))
         child = script.next_unmet(script.round(round).children, until=calls[0].seq if calls else None)
         if child is not None:
-            self._tell(missing_call(self._course.child_as_call(self._run, child), step=round, run=self._run.info.id))
+            self.tell(missing_call(self._course.child_as_call(self._run, child), step=round, run=self._run.info.id))
         elif calls:
             calls[0].missed = True
-            self._tell(missing_call(calls[0], step=round, run=self._run.info.id))
+            self.tell(missing_call(calls[0], step=round, run=self._run.info.id))
         return child is not None or bool(calls)
 
     # -- what is asked for -----------------------------------------------------------------------------------
 
-    def asked(self, call: RecordedCall) -> None:
-        """Note that the code makes a recorded call; another order of calls is no difference, but worth a word."""
+    def asked(self, call: RecordedCall, data: Any) -> None:
+        """The code makes a recorded call; another order of calls is no difference, but worth a word.
+
+        Args:
+            call: the recorded one.
+            data: of the code's `*.called`.
+        """
         if not call.missed and (first := self._script.overtaken(call)) is not None:
             round, run = call.called.round, self._run
             where = f"step {round}" if run.parent is None else f"{run.info.id}, step {round}"
@@ -273,6 +281,21 @@ class Comparison:
             )
         call.asked = True
         self._said.reaches(call.called)
+        if call.kind == "model" and call.called.data.model != data.model:  # which its effect may declare
+            self._other_model(call, data.model)
+
+    def _other_model(self, call: RecordedCall, model: str | None) -> None:
+        trees = [{"model": name} for name in (call.called.data.model, self._run.redacted(model))]
+        if self.same("model", call.name, *trees):
+            return
+        strand = call.strand
+        difference = self.value("other arguments", strand, call.called, *trees, name=call.name, site=call_site())
+        hint = hint_for("other arguments", self._run.info.id, strand.round, call, difference.changes)
+        difference = replace(difference, call=call.call, effect="model", hint=hint)
+        if self._course.is_strict:
+            self.tell(difference)
+        else:
+            self._course.coverage.note(difference.as_note(), once=(self._run, "model", call.name))
 
     # -- what is asked for, and not recorded -----------------------------------------------------------------
 
@@ -290,18 +313,18 @@ class Comparison:
             The recorded call, or None to go on live.
         """
         unasked = self._script.unasked(strand)
-        arguments = self._comparable(arguments)
+        arguments = self.comparable(arguments)
         for call in unasked:
             self._course.expand(self._run, call)
-            call.arguments = self._comparable(call.arguments)
-            if (call.kind, call.name) == (kind, name) and self._same(kind, name, call.arguments, arguments):
+            call.arguments = self.comparable(call.arguments)
+            if (call.kind, call.name) == (kind, name) and self.same(kind, name, call.arguments, arguments):
                 self._course.coverage.answered(call)
                 return call
         of_the_task = [candidate for candidate in unasked if candidate.called.task == strand.task]
         if self._course.goes_live_beyond(self._run) and not of_the_task:
             return None  # of a task that had not come as far as others
         if not unasked:
-            self._ends_at(strand)
+            self.ends_at(strand)
         others = [candidate for candidate in unasked if candidate.called.task != strand.task]
         difference = call_difference(
             kind,
@@ -314,52 +337,20 @@ class Comparison:
             run=self._run.info.id,
             ignore=self._course.ignore,
         )
-        self._tell_of_reads(difference, strand)
-        self._tell(difference)
+        self.reads.tell_of_odd(difference, strand)
+        self.tell(difference)
         if difference.call is None:
             self._course.cannot_answer(self._run, name)
             return None
         return self._script.calls[difference.call]
 
-    def _same(self, kind: str, name: str, expected: Any, actual: Any) -> bool:
-        expected, actual = self._comparable(expected), self._comparable(actual)
+    def same(self, kind: str, name: str, expected: Any, actual: Any) -> bool:
+        """Whether two trees are the same as far as they count; after what an ignore rule calls them, and their name."""
+        expected, actual = self.comparable(expected), self.comparable(actual)
         if key_of(expected) == key_of(actual):
             return True
         rules = self._course.ignore
         return bool(rules) and key_of(rules.strip(kind, name, expected)) == key_of(rules.strip(kind, name, actual))
-
-    def reads(self, event: Event, site: str | None, strand: Strand) -> None:
-        """A value is read, and answered by an event."""
-        self._reads.met(event, site, strand)
-
-    def unmatched_read(self, source: str, what: str | None, site: str | None, strand: Strand) -> None:
-        """A value is read of which the script has no more."""
-        self._ends_at(strand)
-        odd = self._reads.extra((source, what), site, strand)
-        self._tell(self._odd_read(odd, 0, strand, shown_by=None if odd.sites[0] == site else site))
-        self._course.cannot_answer(self._run, source)
-
-    def _odd_read(self, odd: Odd, at: int, strand: Strand, shown_by: str | None = None) -> Difference:
-        """The difference that a read makes which only one side has."""
-        source, what = odd.reading
-        read = odd.events[at] if odd.events else None
-        asked = {"source": source} if what is None else {"source": source, "what": what}
-        trees = (MISSING, asked) if read is None else (self._comparable(read.data.value), MISSING)
-        site = odd.sites[at] if read is None else None  # the code has none where it does not read
-        difference = self._value("another value read", strand, read, *trees, name=source, site=site)
-        return replace(difference, hint=hint_for_read(odd, at, difference.hint, shown_by))
-
-    def _tell_of_reads(self, difference: Difference, strand: Strand) -> None:
-        """Tell of reads that are new or missing in a strand, and that a difference in the calls after them shows."""
-        if difference.seq is None:
-            return
-        all_made = difference.kind == "other arguments"
-        if all_made and difference.call in self._script.calls:
-            all_made = self._script.calls[difference.call].strand == strand
-        shown_by = f"a call of {difference.name}" if difference.call is None else f"call {difference.call}"
-        for odd in self._reads.parted_before(strand, difference.seq, all_made=all_made):
-            for at in range(len(odd.sites)):
-                self._tell(self._odd_read(odd, at, strand, shown_by=shown_by))
 
     def begins_child(self, name: str, begun_with: Any, strand: Strand) -> Event | None:
         """A child run begins. Returns the event of the recording that it is, or None to go on live."""
@@ -371,18 +362,18 @@ class Comparison:
             call = course.child_as_call(run, event)
             calls[call.call] = call, event
         for call, event in calls.values():
-            if call.name == name and self._same("agent", name, call.arguments, arguments):
+            if call.name == name and self.same("agent", name, call.arguments, arguments):
                 return event
         if course.goes_live_beyond(run) and (run.log.live or not waiting):
             return None
         if not waiting:
-            self._ends_at(strand)
+            self.ends_at(strand)
         of_the_task = [call for call, event in calls.values() if event.task == strand.task]
         others = [call for call, event in calls.values() if event.task != strand.task]
         options: dict[str, Any] = {"step": strand.round, "site": call_site(of_child=True), "run": run.info.id}
         difference = call_difference("agent", name, arguments, of_the_task, others, ignore=course.ignore, **options)
-        self._tell_of_reads(difference, strand)
-        self._tell(difference)
+        self.reads.tell_of_odd(difference, strand)
+        self.tell(difference)
         if difference.call is None:
             course.cannot_answer(run, name)
             return None
@@ -395,15 +386,15 @@ class Comparison:
         if event is None:
             event = self._script.next_unmet(self._script.round(strand.round).questions)
             if event is None:
-                self._ends_at(strand)
+                self.ends_at(strand)
         expected = MISSING if event is None else _question(event.data.name, event.data.reason)
-        if event is None or not self._same("outcome", "", expected, actual):
+        if event is None or not self.same("outcome", "", expected, actual):
             self._missing(strand, before=None if event is None else event.seq)
             self._part("another outcome", strand, event, expected, actual, name=name, site=call_site())
 
     # -- telling -----------------------------------------------------------------------------------------
 
-    def _comparable(self, stored: Any) -> Any:
+    def comparable(self, stored: Any) -> Any:
         """A tree as it can be compared: tokens that another store's key has made say no more than their kind."""
         return without_digests(stored) if self._run.foreign and stored is not MISSING else stored
 
@@ -418,10 +409,10 @@ class Comparison:
         name: str | None = None,
         site: str | None = None,
     ) -> None:
-        trees = self._comparable(expected), self._comparable(actual)
-        self._tell(self._value(kind, strand, event, *trees, name=name, site=site))
+        trees = self.comparable(expected), self.comparable(actual)
+        self.tell(self.value(kind, strand, event, *trees, name=name, site=site))
 
-    def _value(
+    def value(
         self,
         kind: Kind,
         strand: Strand,
@@ -432,12 +423,14 @@ class Comparison:
         name: str | None = None,
         site: str | None = None,
     ) -> Difference:
+        """The difference between two trees."""
         seq, run, ignore = None if event is None else event.seq, self._run.info.id, self._course.ignore
         return value_difference(
             kind, expected, actual, step=strand.round, seq=seq, name=name, site=site, run=run, ignore=ignore
         )
 
-    def _tell(self, difference: Difference) -> None:
+    def tell(self, difference: Difference) -> None:
+        """Tell the course of a difference."""
         of_child = self._run.parent is not None
         self._course.parts(replace(difference, run=self._run.info.id) if of_child else difference)
 

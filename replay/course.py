@@ -268,8 +268,8 @@ class Course(Waiting):
         )
 
     @property
-    def compares_words(self) -> bool:
-        """Whether another report or reason is a difference, and not only worth a word."""
+    def is_strict(self) -> bool:
+        """Whether another report, reason or declared model is a difference, and not only worth a word."""
         return True
 
     @property

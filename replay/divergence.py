@@ -180,6 +180,12 @@ class Difference:
         }
         return "\n".join([self.headline, *[f"  {label:9} {text}" for label, text in lines.items() if text]])
 
+    def as_note(self) -> str:
+        """Tell it on a line, where it counts as none."""
+        expected, actual = self.shown()
+        named = f" ({shown_name(self.name)})" if self.name else ""
+        return f"{self.headline}{named}, which is no divergence: expected {expected}, found {actual}"
+
     def shown(self, limit: int | None = LIMIT) -> tuple[str, str]:
         """What was expected and what was found: each on a line of about `limit` characters, never looking the same."""
         expected, actual = self.expected, self.actual

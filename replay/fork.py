@@ -110,8 +110,8 @@ class Rerun(Course):
         return self._prefix == "fold" and run.parent is None
 
     @property
-    def compares_words(self) -> bool:
-        """The code was edited, perhaps to report more."""
+    def is_strict(self) -> bool:
+        """The code was edited, perhaps to report more, or to ask another model from here on."""
         return False
 
     def goes_on_after(self, run: RecordedRun) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..recorder.events import Event
 from .script import Reading, Script, Strand, reading_of
@@ -67,10 +67,42 @@ class Reads:
     def __init__(self, script: Script) -> None:
         self._script = script
         self._met: defaultdict[tuple[Strand, Reading], list[tuple[Event, str | None]]] = defaultdict(list)
+        self._last: dict[Strand, tuple[str | None, str | None]] = {}
+        self._in_order: defaultdict[tuple[Strand, str], list[tuple[Event, str | None]]] = defaultdict(list)
 
     def met(self, event: Event, site: str | None, strand: Strand) -> None:
         """Note a read that is answered by an event, and where it was made."""
         self._met[strand, reading_of(event)].append((event, site))
+        self._in_order[strand, event.data.source].append((event, site))
+        self._last[strand] = event.data.site, site
+
+    def in_place_of(self, odd: Odd, strand: Strand) -> Event | None:
+        """The read of the recording in whose place a new one of its source stands, which counts as made from now on.
+
+        It is the next one of the strand, if it stood in that line: where the last read before it was moved by some
+        lines, it was moved by as many.
+        """
+        reads = self._script.round(strand.round).reads
+        own = [event for event in reads if (event.task, event.data.source) == (strand.task, odd.reading[0])]
+        if strand.within is not None or not (first := self._script.first_unmet(own)):
+            return None
+        before, now = self._last.get(strand, (None, None))
+        if _shift(before, now) != _shift(first.data.site, odd.sites[0]):
+            return None
+        return self._script.next_unmet([first])
+
+    def swapped(self, strand: Strand) -> tuple[Event, Odd] | None:
+        """The first read of a strand in whose place the code reads something else of its source, and that where.
+
+        To be asked where something differs: each read has got its own value, so by itself the order says nothing.
+        """
+        for (of, _), met in self._in_order.items():
+            if of == strand and strand.within is None:
+                recorded = sorted([event for event, _ in met], key=lambda event: event.seq)
+                for event, (instead, site) in zip(recorded, met, strict=True):
+                    if reading_of(event) != reading_of(instead):
+                        return event, Odd(reading_of(instead), (), [site], ())
+        return None
 
     def extra(self, reading: Reading, site: str | None, strand: Strand) -> Odd:
         """The read that is new, when one is made and the recording has no more."""
@@ -139,6 +171,12 @@ def odd_ones(longer: Sequence[str | None], shorter: Sequence[str | None]) -> lis
     return [-at for cost, at in sorted(costs) if cost <= least + len(shorter)]
 
 
+def _shift(before: str | None, now: str | None) -> int | None:
+    """By how many lines a place was moved within its file; None if that cannot be said."""
+    (file, _, line), (other, _, moved) = (before or ":0").rpartition(":"), (now or ":0").rpartition(":")
+    return int(moved) - int(line) if file == other and line.isdigit() and moved.isdigit() else None
+
+
 def _distance(one: str | None, other: str | None) -> int:
     if one == other:
         return 0
@@ -149,13 +187,20 @@ def _distance(one: str | None, other: str | None) -> int:
     return abs(int(line) - int(other_line))
 
 
-def hint_for_read(odd: Odd, at: int, of_the_kind: str, shown_by: str | None) -> str:
+def asked_for(source: str, what: str | None, arguments: Any = None) -> dict[str, Any]:
+    """What a read asks for, as differences show it."""
+    asked: dict[str, Any] = {"source": source} if what is None else {"source": source, "what": what}
+    return asked if arguments is None else {**asked, "arguments": arguments}
+
+
+def hint_for_read(odd: Odd, at: int, of_the_kind: str, shown_by: str | None, *, instead_of: Event | None = None) -> str:
     """Say what can be done about a read that only one side has.
 
     Args:
         odd, at: the read, and which of them.
         of_the_kind: the hint for reads that nothing captured.
         shown_by: where it showed, if that was somewhere else.
+        instead_of: the read of the recording in whose place it stands.
     """
     source, what = odd.reading
     new, site = not odd.events, odd.sites[at]
@@ -164,6 +209,9 @@ def hint_for_read(odd: Odd, at: int, of_the_kind: str, shown_by: str | None) -> 
         sentences.append(f"When it was recorded, {what or source} was read at {site}.")
     elif what is not None:
         sentences.append(f"{what} is read more often than it was.")
+    if instead_of is not None:
+        read = instead_of.data
+        sentences.append(f"When it was recorded, {read.what or read.source} was read there ({read.site}).")
     if odd.perhaps:
         sentences.append(f"It may also be that at {' or '.join(odd.perhaps[:3])}.")
     if shown_by is not None:

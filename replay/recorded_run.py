@@ -217,7 +217,7 @@ class RecordedRun(Attachment):
         if not self.log.live:
             recorded = self._find(call, data, strand)
             if recorded is not None:
-                self.course.comparison_of(self).asked(recorded)
+                self.course.comparison_of(self).asked(recorded, data)
                 return self._met(call, data, recorded)
             self.course.go_live(self)
             assert self.recorder is not None  # it makes the call
@@ -351,7 +351,14 @@ class RecordedRun(Attachment):
             )
         return captured
 
-    def read(self, source: str, what: str | None, site: str | None, scope: Scope | None) -> tuple[Any] | None:
+    def read(
+        self,
+        source: str,
+        what: str | None,
+        site: str | None,
+        scope: Scope | None,
+        arguments: dict[str, Any] | None = None,
+    ) -> tuple[Any] | None:
         """The recorded value, in a tuple, or None if it is to be read."""
         with self.log.lock:
             self.course.go_on()
@@ -361,13 +368,13 @@ class RecordedRun(Attachment):
             event = self.script.read(strand, source, what)
             if event is not None:
                 self.script.meets(strand, "value.read")
-                self.course.comparison_of(self).reads(event, site, strand)
+                self.course.comparison_of(self).reads.met(event, arguments, site, strand)
                 self.course.coverage.read()
                 return self._exactly(event.data.value, f"{source}, as {self.info.id} read it in event {event.seq},")
             if self.log.live or self.course.goes_live_beyond(self):
                 self.course.go_live(self)
                 return None
-            self.course.comparison_of(self).unmatched_read(source, what, site, strand)
+            self.course.comparison_of(self).reads.unmatched(source, what, site, strand)
             return None
 
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:

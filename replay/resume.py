@@ -109,8 +109,8 @@ class Resume(Course):
         return True
 
     @property
-    def compares_words(self) -> bool:
-        """The code was edited, perhaps to report more."""
+    def is_strict(self) -> bool:
+        """The code was edited, perhaps to report more, or to ask another model from here on."""
         return False
 
     def goes_live_beyond(self, run: RecordedRun) -> bool:

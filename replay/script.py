@@ -358,6 +358,10 @@ class Script:
         self._met_again.add(event.seq)
         return event
 
+    def first_unmet(self, events: Iterable[Event]) -> Event | None:
+        """The first of some reads, child runs or questions that the code has not come to; None if there is none."""
+        return next((event for event in events if event.seq not in self._met_again), None)
+
     def next_unmet(self, events: Iterable[Event], until: int | None = None) -> Event | None:
         """The first of some reads, child runs or questions that the code has not come to; it is met with this.
 
@@ -365,7 +369,7 @@ class Script:
             events: in order.
             until: an event; those after it do not count.
         """
-        found = next((event for event in events if event.seq not in self._met_again), None)
+        found = self.first_unmet(events)
         return None if found is None or (until is not None and found.seq > until) else self._meet(found)
 
     def has_unmet(self, events: Iterable[Event]) -> bool:

@@ -431,3 +431,73 @@ def test_the_moment_is_read_once(store: EventStore) -> None:
 
     code()
     assert len([event for event in log_of(store) if event.kind == "value.read"]) == 5
+
+
+# -- another read in the place of one ------------------------------------------------------------------------------
+
+
+def drawing(draw: Callable[[], Any]) -> Any:
+    """An agent that puts what it draws into the payload."""
+
+    @ar.agent("draws", capture={"random"})
+    def step(round_index: int, context: ar.Context) -> Any:
+        context.change(new={"drawn": draw()})
+        return ar.Complete(1)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "path", "expected", "actual"),
+    [
+        (lambda: random.random(), lambda: random.randint(1, 6), "/what", "random.random", "random.randint"),
+        (lambda: random.randint(1, 6), lambda: random.randint(1, 60), "/arguments/b", 6, 60),
+        (lambda: random.gauss(0, 1), lambda: random.gauss(0), "/arguments/sigma", 1, None),
+        (lambda: random.choice("abc"), lambda: random.choice("abcd"), "/arguments/items", 3, 4),
+        (lambda: random.choices("ab", k=2), lambda: random.choices("ab", k=3), "/arguments/k", 2, 3),
+        (lambda: random.sample("abc", 2), lambda: random.sample("abc", 1), "/arguments/k", 2, 1),
+        (
+            lambda: (random.random(), random.randint(1, 6)),
+            lambda: (random.randint(1, 6), random.random()),
+            "/what",
+            "random.random",
+            "random.randint",
+        ),
+    ],
+)
+def test_another_draw_is_told_as_what_it_is(
+    store: EventStore, before: Any, now: Any, path: str, expected: Any, actual: Any
+) -> None:
+    """Its function and its arguments are compared, not only that there is a value for it."""
+    drawing(before).run({}, store=store)
+    assert replay("run1", drawing(before), store=store).verdict == "identical"
+    with pytest.raises(Divergence) as caught:
+        replay("run1", drawing(now), store=store)
+    found = caught.value.difference.to_json()
+    assert (found["kind"], found["name"]) == ("another value read", "random")
+    assert (found["path"], found["expected"], found["actual"]) == (path, expected, actual)
+
+
+def test_arguments_of_a_draw_may_be_written_in_any_way(store: EventStore) -> None:
+    """By place or by name, they are the same."""
+    drawing(lambda: random.randint(1, 6)).run({}, store=store)
+    assert replay("run1", drawing(lambda: random.randint(b=6, a=1)), store=store).verdict == "identical"
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_another_draw_of_the_context_is_told(store: EventStore, turn: bool) -> None:
+    """A number of bits in the place of a float, or the other way around."""
+
+    def drawing(number: bool) -> Any:
+        @ar.agent("draws")
+        def step(round_index: int, context: ar.Context) -> Any:
+            context.change(new={"drawn": context.random.randint(1, 6) if number else context.random.random()})
+            return ar.Complete(1)
+
+        return step
+
+    drawing(turn).run({}, store=store)
+    assert replay("run1", drawing(turn), store=store).verdict == "identical"
+    with pytest.raises(Divergence) as caught:
+        replay("run1", drawing(not turn), store=store)
+    assert caught.value.difference.kind == "another value read"

@@ -334,3 +334,40 @@ def test_a_re_run_may_report_more() -> None:
     store = MemoryStore()
     agent("half").run({}, store=store)
     assert ar.rerun("run1", agent("done"), 2, store=store).value == "done"
+
+
+def declared(model: str, raw: str | None) -> Any:
+    """An agent whose model's name is declared, and whose decision was read from a text."""
+
+    @ar.model(model=model)
+    def ask(question: str) -> str:
+        return question
+
+    @ar.agent("declares")
+    def step(i: int, context: ar.Context) -> Any:
+        ask("how much?")
+        context.decide(step="Success", raw=raw)
+        return ar.Complete(1)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("model", "raw", "kind", "path", "rule"),
+    [
+        ("m-2", "{}", "other arguments", "/model", "model:ask:$.model"),
+        ("m-1", "{ }", "another decision", "/raw", "decision:$.raw"),
+        ("m-1", None, "another decision", "/raw", "decision:$.raw"),
+    ],
+)
+def test_the_declared_model_and_the_text_of_a_decision_are_compared(
+    model: str, raw: str | None, kind: str, path: str, rule: str
+) -> None:
+    """Neither is an argument of a call or a part of the decision."""
+    store = MemoryStore()
+    declared("m-1", "{}").run({}, store=store)
+    assert ar.replay("run1", declared("m-1", "{}"), store=store).verdict == "identical"
+    with pytest.raises(ar.Divergence) as caught:
+        ar.replay("run1", declared(model, raw), store=store)
+    assert (caught.value.difference.kind, caught.value.difference.path) == (kind, path)
+    assert ar.replay("run1", declared(model, raw), store=store, ignore=[rule]).verdict == "identical"
