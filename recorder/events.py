@@ -107,7 +107,8 @@ class RunForkedData(Data):
     """The first own event of a fork: the parent's `seq` and `hash` it continues from, the process that records it.
 
     `prefix` is "execute" where the rounds before were executed against the parent's log, "fold" where their outcome was
-    taken from it. `max_rounds` is the bound that the fork was given, null where that of the parent holds.
+    taken from it. `max_rounds` is the bound that the fork was given, null where that of the parent holds. `compensates`
+    are the hashes of the `tool.called` of the calls that are undone before the first round, in that order.
     """
 
     parent: str
@@ -118,6 +119,7 @@ class RunForkedData(Data):
     process: dict[str, Any] | None = None
     prefix: str = "execute"
     max_rounds: int | None = None
+    compensates: list[str] = Field(default_factory=list)
 
 
 class RunSuspendedData(Data):

@@ -7,6 +7,10 @@ the step runs.
 
 It is not the agent that does this. So in the log of the new run it is another writer's (`joining`), and code that is
 executed against that log later is not expected to do it.
+
+What was undone once is not undone again. The log of a re-run names the calls that it undoes by the hashes of their
+events, which are the same in all forks that share them; those whose compensation returned are done. One that failed,
+or was in flight when its process died, is called again: a compensation should be idempotent.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ..recorder.decoding import decode_noting
 from ..recorder.effects import declared_compensable
@@ -25,10 +29,13 @@ from ..recorder.introspection import is_awaitable
 from ..recorder.joining import JoinedRun, join
 from ..recorder.redaction import find_tokens
 from ..recorder.scope import BackgroundThread
-from ..recorder.store import EventStore, RunInfo
+from ..recorder.store import FIRST, EventStore, RunInfo
 from ..recorder.values import lossy_in
 from ..recorder.writer import on_event_loop
 from .timeline import CallOfStep, calls_of
+
+NOT_MADE: Final = ("edited", "reused")
+"""Marks in the last event of a call that was answered without being made in that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +43,13 @@ class Compensation:
     """What is called to undo one call.
 
     Attributes:
+        event: the hash of the call's `tool.called`.
         call, name: of the call.
         arguments: by name, as it had them.
         fn: the tool's `compensate`.
     """
 
+    event: str
     call: str
     name: str
     arguments: dict[str, Any]
@@ -73,8 +82,61 @@ def compensable_calls(
 def _is_done(call: CallOfStep) -> bool:
     """Whether a call did something that can be undone; one that was answered by an edit did nothing."""
     ended = call.ended
-    was_made = ended is not None and call.status == "returned" and not getattr(ended.data, "edited", False)
-    return was_made and getattr(call.called.data, "safety", None) == "compensable"
+    if ended is None or call.status != "returned" or any(getattr(ended.data, mark, False) for mark in NOT_MADE):
+        return False
+    return getattr(call.called.data, "safety", None) == "compensable"
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What one re-run undoes of the run that it comes from.
+
+    Attributes:
+        run: the re-run.
+        done: the hashes of the `tool.called` of the calls that are undone.
+        left: of those that were to be undone as well.
+    """
+
+    run: RunInfo
+    done: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def undoing_of(store: EventStore, info: RunInfo) -> Undoing:
+    """What a run undid when it began, if it is a re-run that was to undo something; reads no more of its log."""
+    rows = store.rows(info, after=FIRST if info.fork_seq is None else info.fork_seq)
+    first = next(rows, None)
+    if first is None or first.kind != "run.forked":
+        return Undoing(info, (), ())
+    wanted: list[str] = store.decode(info, first).data.compensates
+    called, done, writer = 0, list[str](), ""
+    for row in rows if wanted else ():
+        if row.kind == "writer.joined" and not writer:
+            writer = row.task
+        elif row.kind == "writer.left" and row.task == writer:
+            break
+        elif row.task == writer and row.within is None:
+            called += row.kind == "tool.called"
+            done += wanted[called - 1 : called] if row.kind == "tool.returned" else ()
+        elif row.kind in ("round.finished", "model.called", "tool.called", "run.finished") and not writer:
+            break
+    return Undoing(info, tuple(done), tuple([one for one in wanted if one not in done]))
+
+
+def undone_in(store: EventStore) -> dict[str, str]:
+    """What the re-runs in a store have undone: the hash of a call's `tool.called` → the id of the re-run.
+
+    Raises:
+        UsageError: one of them is at it.
+    """
+    found: dict[str, str] = {}
+    for info in store.runs():
+        if info.fork_of is not None:
+            undoing = undoing_of(store, info)
+            found |= dict.fromkeys(undoing.done, info.id)
+            if undoing.left and info.status == "running":
+                raise UsageError(f"{info.id} is undoing what a run did; wait until that is through")
+    return found
 
 
 def compensations_for(calls: Sequence[CallOfStep], run: str) -> list[Compensation]:
@@ -105,7 +167,7 @@ def compensations_for(calls: Sequence[CallOfStep], run: str) -> list[Compensatio
         arguments, unread = decode_noting(data.arguments)
         if why := [*unread, *[f"{path or 'it'} was not stored exactly" for path in lossy_in(data.arguments)]]:
             raise UnknownType(f"{where} cannot be undone with the arguments that it had: {why[0]}", effect=call.name)
-        found.append(Compensation(call.call, call.name, arguments, effect.compensate))
+        found.append(Compensation(call.called.hash, call.call, call.name, arguments, effect.compensate))
     return found
 
 
@@ -142,7 +204,8 @@ def _compensate(store: EventStore, info: RunInfo, compensations: Sequence[Compen
             except Exception as error:
                 raise CompensationFailed(
                     f"{one.name} (call {one.call}) could not be undone: {type(error).__name__}: {error}. The re-run "
-                    f"stops here. What was undone before stands in {info.id}.",
+                    f"stops here. What was undone before stands in {info.id}; a re-run with --compensate undoes the "
+                    "rest.",
                     name=one.name,
                     call=one.call,
                 ) from error

@@ -148,6 +148,7 @@ class Rerun(Course):
             process=process_identity(),
             prefix=self._prefix,
             max_rounds=self.max_rounds,
+            compensates=[one.event for one in self._compensations],
         )
         run.log.go_live(fork, self._last_shared, self.step - 1, [("run.forked", forked), *catch_up])
         run.log.after_round_starts = lambda: self._edit(run)

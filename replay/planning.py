@@ -7,8 +7,9 @@ same once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from ..recorder.events import ErrorInfo, Event
@@ -65,6 +66,7 @@ class Plan:
         changes: what they change of the payload.
         calls: the recorded calls from `step` on, in order, but for those inside of calls that would not be made.
         compensated: the ids and names of the calls that would be undone before, in that order.
+        undone: the ids and names of those that another re-run has undone already, and the id of that.
     """
 
     run: str
@@ -75,6 +77,7 @@ class Plan:
     changes: Changes
     calls: tuple[PlannedCall, ...]
     compensated: tuple[tuple[str, str], ...] = ()
+    undone: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -82,7 +85,7 @@ class Plan:
         return tuple(dict.fromkeys([call.name for call in self.calls if call.fate == "refused"]))
 
     def to_json(self) -> dict[str, Any]:
-        """`{run, step, last, answered, edits, changes, calls, refused, compensated}`."""
+        """`{run, step, last, answered, edits, changes, calls, refused, compensated, undone}`."""
         return {
             "run": self.run,
             "step": self.step,
@@ -93,6 +96,7 @@ class Plan:
             "calls": [{name: getattr(call, name) for name in PlannedCall.__slots__} for call in self.calls],
             "refused": list(self.refused),
             "compensated": [{"call": call, "name": name} for call, name in self.compensated],
+            "undone": [{"call": call, "name": name, "by": by} for call, name, by in self.undone],
         }
 
 
@@ -106,6 +110,7 @@ def plan(
     reuse: bool = False,
     executed: bool = True,
     compensate: bool = False,
+    undone: Mapping[str, str] = MappingProxyType({}),
     child: Callable[[str], Iterable[Event]] = lambda run: (),
 ) -> Plan:
     """Tell what a re-run would do.
@@ -117,6 +122,7 @@ def plan(
         run: the run's name.
         executed: whether the rounds before are executed against the log.
         compensate: whether what the run did from `step` on is undone.
+        undone: what re-runs have undone already (`compensating.undone_in`).
         child: gives the events of a child run, by its uid.
 
     Raises:
@@ -128,7 +134,7 @@ def plan(
     for event in before:
         if event.kind in ANSWERED and event.within is None:
             answered[ANSWERED[event.kind]] += 1
-    undone = list(compensable_calls(log, step, child)) if compensate else []
+    deeds = list(reversed([*compensable_calls(log, step, child)])) if compensate else []
     state = fold(before, check=False)
     # What is secret is told by its place alone.
     edited = replace(edits, secrets={}).apply(state.stored_payload, stored=True)
@@ -140,7 +146,8 @@ def plan(
         tuple(edits.described()),
         diff_values(state.stored_payload, edited),
         tuple(planned_calls(after, step, edits, frozenset(allow), reuse, child)),
-        tuple([(call.call, call.name) for call in reversed(undone)]),
+        tuple([(call.call, call.name) for call in deeds if call.called.hash not in undone]),
+        tuple([(call.call, call.name, undone[call.called.hash]) for call in deeds if call.called.hash in undone]),
     )
 
 

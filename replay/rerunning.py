@@ -12,7 +12,7 @@ from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunInfo, RunRef
 from ..recorder.writer import on_event_loop
-from .compensating import compensable_calls, compensations_for
+from .compensating import compensable_calls, compensations_for, undoing_of, undone_in
 from .course import Course
 from .edits import Edits, edits_of
 from .folded import folded_in
@@ -67,8 +67,8 @@ def rerun(
             the recording nor the code knows is warned of.
         reuse: give live calls that ask just what a recorded one of the same round asked its answer.
         prefix: "execute" the rounds before against the log, or take their outcome from it: "fold".
-        compensate: undo before what the run's compensable tools did from that step on, by their `compensate=`. Another
-            re-run of it with this would undo it once more.
+        compensate: undo before what the run's compensable tools did from that step on, by their `compensate=`. What
+            another re-run has undone is left out, with a warning.
         max_rounds: bound of the new run; by default what the recorded one was given, else the agent's own.
         store, ignore: see `replay`.
 
@@ -170,8 +170,10 @@ def rerun_course(
         edits.apply(payload, stored=True)
         keep_secret(found.redactor, payload, edits)
     calls: list[CallOfStep] = []
+    undone: dict[str, str] = {}
     if compensate:
         events_of = partial(found.events, conversations=False)
+        undone = undone_in(found)
         calls += compensable_calls(events_of(info), step, events_of)
     course = Rerun(
         found,
@@ -180,7 +182,7 @@ def rerun_course(
         edits=edits,
         allow=allow,
         reuse=reuse,
-        compensations=compensations_for(calls, info.id),
+        compensations=compensations_for([call for call in calls if call.called.hash not in undone], info.id),
         prefix=prefix,
         max_rounds=max_rounds,
         name=None if isinstance(agent, Agent) else info.agent,
@@ -188,6 +190,9 @@ def rerun_course(
     )
     if (doubt := unknown_in(found, info, allow)) is not None:
         course.doubts.append(doubt)
+    for call in calls:
+        if (by := undone.get(call.called.hash)) is not None:
+            course.doubts.append(f"{by} has undone {call.name} (call {call.call}) already; it is not undone again")
     return course
 
 
@@ -272,6 +277,12 @@ def resume_course(
     found, info = resolve(run, store)
     refuse_unless_gone(info, take_over)
     refuse_bound_below(max_rounds, last_step(found, info), info)
+    if left := undoing_of(found, info).left:
+        parent = info.id if info.fork_of is None else found.run(info.fork_of).id
+        raise UsageError(
+            f"{info.id} ended while it undid what {parent} had done, with {len(left)} left: re-run {parent} with "
+            "--compensate once more, which undoes the rest"
+        )
     waiting = in_flight(found, info)
     for call in assume or {}:
         if call not in waiting:

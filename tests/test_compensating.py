@@ -14,8 +14,10 @@ import pytest
 from agentreplay.recorder.effects import declared_compensable
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
-from agentreplay.replay.rerunning import rerun_course
-from cli_runs import json_of, output
+from agentreplay.replay.rerunning import NOT_DONE, rerun_course
+from agentreplay.replay.resume import in_flight
+from cli_runs import invoke, json_of, output
+from journal import Journal
 from recorded import kinds, log_of
 
 WORLD: list[str] = []
@@ -317,6 +319,87 @@ def test_a_loop_with_marked_rounds_is_undone() -> None:
     assert WORLD == ["cancel 2", "book 2"]
 
 
+# -- what was undone before ----------------------------------------------------------------------------------------
+
+
+def test_what_was_undone_is_not_undone_again(store: EventStore) -> None:
+    """By another re-run of the same run, of child runs, or of the fork, which undoes what the fork itself has done."""
+    first = ar.rerun("run1", travel, 3, compensate=True, store=store).run.id
+    assert WORLD == ["cancel 3", "book 3"]
+    WORLD.clear()
+    with pytest.warns(UserWarning, match=rf"{first} has undone book \(call 3\.1\) already; it is not undone again"):
+        ar.rerun("run1", travel, 2, compensate=True, store=store)
+    assert WORLD == ["cancel 90", "cancel 2", "book 2", "book 90", "book 3"]
+    WORLD.clear()
+    with pytest.warns(UserWarning, match=r"run4 has undone book \(call (2|1)\.1\) already"):
+        ar.rerun(first, travel, 2, compensate=True, store=store)
+    assert WORLD == ["cancel 3", "book 2", "book 90", "book 3"]
+    assert store.verify() == []
+
+
+def test_what_was_undone_by_a_rerun_of_the_child_is_not_undone_again(store: EventStore) -> None:
+    """A call of a child run is the same call, from wherever it is looked at."""
+    ar.rerun("run2", guide, 1, compensate=True, store=store)
+    assert WORLD == ["cancel 90", "book 90"]
+    WORLD.clear()
+    with pytest.warns(UserWarning, match=r"run3 has undone book \(call 1\.1\) already"):
+        ar.rerun("run1", travel, 2, compensate=True, store=store)
+    assert WORLD == ["cancel 3", "cancel 2", "book 2", "book 90", "book 3"]
+
+
+def test_what_could_not_be_undone_is_tried_again(store: EventStore) -> None:
+    """Where the first re-run stopped, the next goes on."""
+    broken = [2]
+
+    def moody(room: int) -> None:
+        WORLD.append(f"cancel {room}")
+        if room in broken:
+            raise ConnectionError("closed")
+
+    ar.tool(name="book", safety="compensable", compensate=moody)(book.__wrapped__)
+    with pytest.raises(ar.CompensationFailed):
+        ar.rerun("run1", travel, 2, compensate=True, store=store)
+    WORLD.clear()
+    broken.clear()
+    with pytest.warns(UserWarning, match="run3 has undone book"):
+        ar.rerun("run1", travel, 2, compensate=True, store=store)
+    assert WORLD == ["cancel 2", "book 2", "book 90", "book 3"]
+
+
+def test_an_answer_that_was_used_again_is_nothing_to_undo(store: EventStore) -> None:
+    """The call was not made in that run; it is undone where it was."""
+    reused = ar.rerun("run1", travel, 3, reuse=True, store=store).run.id
+    ar.rerun(reused, travel, 3, compensate=True, store=store)
+    assert WORLD == ["book 3"]
+
+
+def test_a_rerun_that_died_while_it_undid_is_not_resumed() -> None:
+    """What is left to undo would be passed over; the next re-run undoes it, wherever the process died."""
+    journal = Journal()
+    travel.run({"rooms": []}, store=journal)
+    start = len(journal.entries)
+    run = ar.rerun("run1", travel, 2, compensate=True, store=journal).run.id
+    refused = 0
+    for count in range(start + 2, len(journal.entries)):
+        store = journal.until(count)
+        returned = [event for event in store.events(run) if event.kind == "tool.returned" and ".w" in event.data.call]
+        WORLD.clear()
+        if len(returned) == 3:
+            unsettled = dict.fromkeys(in_flight(store, store.run(run)), NOT_DONE)
+            ar.resume(run, travel, store=store, take_over=True, assume=unsettled)
+            assert "cancel" not in " ".join(WORLD)
+            continue
+        refused += 1
+        with pytest.raises(
+            ar.UsageError, match=f"{run} ended while it undid what run1 had done, with {3 - len(returned)}"
+        ):
+            ar.resume(run, travel, store=store, take_over=True)
+        with pytest.raises(ar.UsageError, match=f"{run} is undoing what a run did"):
+            ar.rerun("run1", travel, 2, compensate=True, store=store)
+        assert WORLD == []
+    assert refused >= 6
+
+
 # -- on the command line -------------------------------------------------------------------------------------------
 
 HOTEL = """
@@ -349,6 +432,14 @@ def test_the_option_undoes_and_the_dry_run_says_what(tmp_path: Path, monkeypatch
     said = [line for line in text.splitlines() if line.startswith(("cancel", "book"))]
     assert said == ["cancel 2", "cancel 1", "book 1", "book 2"]
     assert "tool book.compensate  returned" in text
+    again = output("rerun", "run1", "--step", 1, "--compensate", "--dry-run")
+    assert "  undone        2.1 book, already, by run2\n  undone        1.1 book, already, by run2\n" in again
+    assert json_of("rerun", "run1", "--step", 2, "--compensate", "--dry-run")["undone"] == [
+        {"call": "2.1", "name": "book", "by": "run2"}
+    ]
+    result = invoke("rerun", "run1", "--step", 2, "--compensate")
+    assert "note: run2 has undone book (call 2.1) already; it is not undone again\n" in result.stderr
+    assert "cancel" not in result.stdout
 
 
 def test_checking_does_not_undo(store: EventStore) -> None:

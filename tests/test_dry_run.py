@@ -278,6 +278,7 @@ def test_a_dry_run_tells_programs(shop: Path) -> None:
         ],
         "refused": [],
         "compensated": [],
+        "undone": [],
     }
 
 

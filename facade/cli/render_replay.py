@@ -141,6 +141,8 @@ def render_plan(page: Console, plan: Plan) -> None:
     if plan.compensated:
         undone = ", ".join([f"{visible(call)} {visible(name)}" for call, name in plan.compensated])
         write(page, ("  undone        ", "dim"), undone)
+    for deed, name, by in plan.undone:
+        write(page, ("  undone        ", "dim"), f"{visible(deed)} {visible(name)}, ", (f"already, by {by}", "dim"))
     for edit in plan.edits:
         write(page, ("  edited        ", "dim"), (edit_text(edit, VALUE), "cyan"))
     if plan.changes:

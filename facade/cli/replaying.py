@@ -229,7 +229,7 @@ def rerun(
 
     With --json: {run, parent, step, status, coverage}, and `divergences` if the code parted from the recording; then
     `run` is null. With --dry-run: {run, step, last, answered, edits, changes, calls, refused,
-    compensated}.
+    compensated, undone}.
     """
     from ..replay.rerun_request import RerunRequest
     from .replays import rerun_run

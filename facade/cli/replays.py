@@ -15,6 +15,7 @@ from ..recorder.log_end import last_round
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import already_stored
 from ..replay.changes import to_json_patch
+from ..replay.compensating import undone_in
 from ..replay.course import Course
 from ..replay.coverage import Coverage
 from ..replay.diff import diff_values
@@ -186,6 +187,7 @@ def _plan(store: EventStore, info: RunInfo, step: int, wanted: RerunRequest, edi
         reuse=wanted.reuse,
         executed=wanted.prefix == "execute",
         compensate=wanted.compensate,
+        undone=undone_in(store) if wanted.compensate else {},
         child=partial(store.events, conversations=False),
     )
     if as_json:
