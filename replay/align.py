@@ -26,6 +26,7 @@ from itertools import pairwise, zip_longest
 from typing import Any, TypeAlias
 
 from .equality import common_prefix, common_suffix, same, token
+from .insides import fields_of
 
 Distance: TypeAlias = Callable[[Any, Any], float]
 """How far two items are from each other: 0.0 for equal, 1.0 for nothing in common."""
@@ -252,10 +253,11 @@ def _stayed(old: Any, new: Any) -> bool:
     """Say whether unequal items between equal ones are surely one item: scalars, or objects of one identity."""
     if not isinstance(old, dict):
         return not isinstance(old, list) and not isinstance(new, (dict, list))
-    if isinstance(new, dict):
+    a, b = fields_of(old), fields_of(new)
+    if a is not None and b is not None:
         for key in IDENTITY_KEYS:
-            if key in old or key in new:
-                return key in old and key in new and same(old[key], new[key])
+            if key in a or key in b:
+                return key in a and key in b and same(a[key], b[key])
     return False
 
 
@@ -271,9 +273,9 @@ def _names(items: Sequence[Any], positions: Iterable[int], key: str) -> dict[Has
     names: dict[Hashable, int] = {}
     repeated = set()
     for at in positions:
-        item = items[at]
-        if isinstance(item, dict) and "$type" not in item and isinstance(item.get(key), (str, int)):
-            name = token(item[key])
+        fields = fields_of(items[at])
+        if fields is not None and isinstance(fields.get(key), (str, int)):
+            name = token(fields[key])
             if name in names:
                 repeated.add(name)
             names[name] = at

@@ -23,10 +23,11 @@ from ..recorder.errors import UsageError
 from ..recorder.events import Event
 from .changes import MISSING, Change, Changes, Kind
 from .equality import same
+from .insides import inside_of
 from .origin import differing, identity_of, origin, places_of
 from .past import FOLDED, Absent, Past, Version, past_of
 from .paths import Keys, display_keys, join, keys_of, split, to_pointer
-from .places import Place, fits, nearest, place_of
+from .places import Place, fits, nearest, place_of, reached
 from .readable import readable
 
 __all__ = ["FOLDED", "Blamed", "blame_of"]
@@ -71,7 +72,7 @@ def blame_of(events: Iterable[Event], path: str, step: int = -1, *, run: str = "
     rest = join(split(pointer)[len(fixed) :])
     past = past_of(events, fixed, step, whole=not rest, run=run)
     place = _place(rest, past.part)
-    trail = None if place is None else _Trail(fixed, place)
+    trail = None if place is None else _Trail(reached(fixed, past.payload).keys, place)
     blamed: list[Blamed | None] = []
     for version in past.versions():
         if trail is not None:
@@ -179,7 +180,7 @@ class _Trail:
         nodes = [part]
         replaced, ambiguous = None, False
         for depth, key in enumerate(self._keys):
-            node = nodes[-1]
+            node: Any = inside_of(nodes[-1])
             here: str | int | None = None
             if not fits(node, key):
                 break
@@ -190,7 +191,7 @@ class _Trail:
                 places = places_of(self._nodes[depth + 1], node, span)
                 here, ambiguous = (places[0] if len(places) == 1 else None), len(places) > 1
             else:
-                here, as_a_whole = origin(node, self._nodes[depth], key)
+                here, as_a_whole = origin(node, inside_of(self._nodes[depth]), key)  # type: ignore[arg-type]  # it fits
                 replaced = tuple(keys) if as_a_whole else replaced
             if here is None:
                 break
@@ -201,7 +202,7 @@ class _Trail:
     def _span(self, items: list[Any], depth: int) -> range:
         """Where in a list a lost item may be: it was not in the version of the list after, if there was one."""
         nodes = self._now.nodes
-        later = nodes[depth] if depth < len(nodes) else None
+        later = inside_of(nodes[depth]) if depth < len(nodes) else None
         return differing(items, later) if type(later) is list else range(len(items))
 
     def _go(self, found: _Found) -> None:
@@ -213,11 +214,12 @@ class _Trail:
             self._nodes = list(found.nodes)
             return
         self._nodes[:reached] = found.nodes[:reached]
-        if found.absent is None and type(found.nodes[-1]) is list and isinstance(self._keys[reached], int):
+        items = None if found.absent is not None else inside_of(found.nodes[-1])
+        if type(items) is list and isinstance(self._keys[reached], int):
             if reached not in self._lost:
                 self._lost.add(reached)
                 # Where nothing tells the item from others, it is not looked for any further.
-                item, items = self._nodes[reached + 1], found.nodes[-1]
+                item = self._nodes[reached + 1]
                 self.ended = identity_of(item) is None or bool(places_of(item, items, range(len(items))))
             self.ended = self.ended or found.ambiguous
 

@@ -83,7 +83,7 @@ class _Made:
 
     def by(self, at: int) -> Changes:
         if at not in self._known:
-            self._known[at] = diff_values(self.edits[at].before, self.edits[at].after)
+            self._known[at] = diff_values(self.edits[at].before, self.edits[at].after, inside_tags=True)
         return self._known[at]
 
 

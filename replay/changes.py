@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from html import escape
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from ..recorder.values import decode
 from .equality import stored_tree
 from .paths import Keys, display_keys, join, keys_of
 from .readable import count, readable
@@ -55,6 +56,13 @@ class Cause:
     why: str | None = None
 
 
+class Whole(NamedTuple):
+    """What a JSON Patch, whose paths do not lead into it, replaces as a whole: where in the new value, and by what."""
+
+    keys: Keys
+    new: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One difference between an old and a new value.
@@ -69,6 +77,8 @@ class Change:
         from_path: of a move: JSON Pointer into the old value.
         keys: `path` in parts, list indexes as `int`. Left out, a number in the path is taken for an index.
         from_keys: `from_path` in parts.
+        whole: of a change inside of what a JSON Patch does not lead into, such as a tuple: the outermost of these.
+        decoded: a patch holds the values that `old` and `new` are the stored form of.
     """
 
     path: str
@@ -79,6 +89,8 @@ class Change:
     from_path: str | None = None
     keys: Keys = field(default=(), repr=False, compare=False)
     from_keys: Keys = field(default=(), repr=False, compare=False)
+    whole: Whole | None = field(default=None, repr=False, compare=False)
+    decoded: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.path and not self.keys:
@@ -90,6 +102,18 @@ class Change:
     def display(self) -> str:
         """The path as people write it: `order.items[0].price`."""
         return display_keys(self.keys)
+
+    def under(self, keys: Keys) -> Change:
+        """The same change, of a value that stands at `keys` of another."""
+        moved, whole = (*keys, *self.from_keys), self.whole
+        return replace(
+            self,
+            path=join((*keys, *self.keys)),
+            keys=(*keys, *self.keys),
+            from_path=None if self.from_path is None else join(moved),
+            from_keys=() if self.from_path is None else moved,
+            whole=None if whole is None else Whole((*keys, *whole.keys), whole.new),
+        )
 
     @property
     def from_display(self) -> str | None:
@@ -139,7 +163,11 @@ def to_json(change: Change) -> dict[str, Any]:
 
 
 def to_json_patch(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Give the changes of one `diff_values` as operations of a JSON Patch (RFC 6902), in an order that applies.
+    """Give the changes of one comparison as operations of a JSON Patch (RFC 6902), in an order that applies.
+
+    The patch is for what was compared: of `diff_values(a, b)` it turns a into b, of `diff_states(a, b)` the payload
+    `a.payload` into `b.payload`. It leads into objects and lists only. Of a tuple, or an OrderedDict, in which
+    something changed it replaces the whole.
 
     Paths of changes are into the old value (removed, moved from) or into the new one (all else). So first everything
     is removed, from the back, while old indexes hold. Then items move, inner lists first; each list is followed item
@@ -149,16 +177,23 @@ def to_json_patch(changes: Iterable[Change]) -> list[dict[str, Any]]:
     The values in the operations are those of the changes, not copies. Apply a patch to a document in which no object
     stands in two places, such as one read from JSON: changing it in one place would change it in the other.
     """
-    changes = tuple(changes)
+    told = tuple(changes)
+    wholes = {change.whole.keys: change for change in told if change.whole is not None}
+    changes = [change for change in told if change.whole is None]
     removed = sorted([change.keys for change in changes if change.kind == "remove"], reverse=True)
     added = sorted([change for change in changes if change.kind == "add"], key=lambda change: change.keys)
     patch: list[dict[str, Any]] = [{"op": "remove", "path": join(keys)} for keys in removed]
     patch += _moves(changes, removed)
-    patch += [{"op": "add", "path": change.path, "value": change.new} for change in added]
-    patch += [
-        {"op": "replace", "path": change.path, "value": change.new} for change in changes if change.kind == "replace"
-    ]
+    patch += [{"op": "add", "path": change.path, "value": _value(change, change.new)} for change in added]
+    replaced = [(change.path, change, change.new) for change in changes if change.kind == "replace"]
+    replaced += [(join(keys), change, change.whole.new) for keys, change in wholes.items() if change.whole is not None]
+    patch += [{"op": "replace", "path": path, "value": _value(change, value)} for path, change, value in replaced]
     return patch
+
+
+def _value(change: Change, value: Any) -> Any:
+    """A value of a change as it stands in a patch."""
+    return decode(value) if change.decoded else value
 
 
 def summary_of(changes: Sequence[Change]) -> str:

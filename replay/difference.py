@@ -14,7 +14,6 @@ from .causes import Edit, last_edits, with_causes
 from .changes import Cause, Change, Changes
 from .diff import diff_values
 from .outline import warnings_of
-from .paths import join
 from .reading import last_step, step_meant
 from .snapshots import from_nearest
 from .state import RunState
@@ -70,10 +69,9 @@ def changes_asked_for(store: EventStore, asked: Asked) -> Difference:
     info = store.run(asked.run)
     if asked.run2 is not None:
         other, step = store.run(asked.run2), -1 if asked.step is None else asked.step
-        return of_two_runs(
-            store, (info, step_meant(store, info, step)), (other, step_meant(store, other, step)), asked.parts
-        )
-    return of_one_run(store, info, *_steps(store, info, asked), asked.parts)
+        places = (info, step_meant(store, info, step)), (other, step_meant(store, other, step))
+        return of_two_runs(store, *places, asked.parts, inside_tags=True)
+    return of_one_run(store, info, *_steps(store, info, asked), asked.parts, inside_tags=True)
 
 
 def of_one_run(
@@ -85,6 +83,7 @@ def of_one_run(
     *,
     begin: Begin = from_nearest,
     check: bool = True,
+    inside_tags: bool = False,
 ) -> Difference:
     """What lies between two steps of a run.
 
@@ -94,6 +93,7 @@ def of_one_run(
         parts: of the state; the payload unless given. Where they are given, paths start with the name of the part.
         begin: gives a state to go on from.
         check: verify payload hashes.
+        inside_tags: as in `diff_values`.
 
     Raises:
         UsageError: there is no such step or part.
@@ -115,7 +115,7 @@ def of_one_run(
     old, new = (found.before, found.after) if start <= stop else (found.after, found.before)
     changes: list[Change] = []
     for part, edits in found.edits.items():
-        made = diff_values(stored_part(old, part), stored_part(new, part))
+        made = diff_values(stored_part(old, part), stored_part(new, part), inside_tags=inside_tags)
         made = with_causes(made, edits, backwards=start > stop)
         changes += _inside(part, made) if parts else made
     return Difference(
@@ -130,7 +130,12 @@ def of_one_run(
 
 
 def of_two_runs(
-    store: EventStore, old: tuple[RunInfo, int], new: tuple[RunInfo, int], parts: Sequence[str] = ()
+    store: EventStore,
+    old: tuple[RunInfo, int],
+    new: tuple[RunInfo, int],
+    parts: Sequence[str] = (),
+    *,
+    inside_tags: bool = False,
 ) -> Difference:
     """What lies between a step of one run and a step of another; arguments and errors as of `of_one_run`."""
     before, after = [
@@ -140,7 +145,8 @@ def of_two_runs(
     changes: list[Change] = []
     runs: list[RunInfo] = []
     for part in parts or ("payload",):
-        made = diff_values(stored_part(before.after, part), stored_part(after.after, part))
+        trees = stored_part(before.after, part), stored_part(after.after, part)
+        made = diff_values(*trees, inside_tags=inside_tags)
         causes = _causes_in_two_runs(made, before, after, part)
         runs += [old[0] if in_old else new[0] for in_old, _ in causes]
         made = Changes(replace(change, cause=cause) for change, (_, cause) in zip(made, causes, strict=True))
@@ -184,13 +190,4 @@ def _own(edit: Edit | None, shared: set[str]) -> bool:
 
 def _inside(part: str, changes: Changes) -> list[Change]:
     """The changes of a part, as changes of the state that it is a part of."""
-    return [
-        replace(
-            change,
-            path=join((part, *change.keys)),
-            keys=(part, *change.keys),
-            from_path=None if change.from_path is None else join((part, *change.from_keys)),
-            from_keys=() if change.from_path is None else (part, *change.from_keys),
-        )
-        for change in changes
-    ]
+    return [change.under((part,)) for change in changes]

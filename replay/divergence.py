@@ -16,7 +16,7 @@ the speed of C, of many candidates few are looked at, and long values are shown 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from .advice import COMPARED, hint_for
@@ -26,6 +26,7 @@ from .equality import same, stored_tree
 from .ignoring import IgnoreRules
 from .nearest import Call, RecordedCall, closest
 from .paths import Keys, join
+from .places import reached
 from .readable import readable, readable_pair, visible
 from .wording import LIMIT, change_in_a_sentence, changes_in_words, excerpts, is_call, renaming, shown_call, shown_name
 
@@ -180,6 +181,10 @@ class Difference:
         }
         return "\n".join([self.headline, *[f"  {label:9} {text}" for label, text in lines.items() if text]])
 
+    def of_call(self, call: str, effect: str) -> Difference:
+        """The same as one of a recorded call, after its id and whether it is a tool's or a model's."""
+        return replace(self, call=call, effect=effect)
+
     def as_note(self) -> str:
         """Tell it on a line, where it counts as none."""
         expected, actual = self.shown()
@@ -229,7 +234,7 @@ def _is_long(limit: int | None, *texts: str) -> bool:
 
 def arguments_differ(expected: Any, actual: Any) -> tuple[Changes, str]:
     """Compare two stored trees: give all changes from the one to the other, and the path of the first."""
-    changes = diff_values(expected, actual)
+    changes = diff_values(expected, actual, inside_tags=True)
     return changes, _first(changes, expected, actual)[0]
 
 
@@ -364,7 +369,7 @@ def value_difference(
     if expected is not MISSING and actual is not MISSING:
         if ignore:
             expected, actual = [ignore.strip(COMPARED.get(kind, kind), name, tree) for tree in (expected, actual)]
-        changes = diff_values(expected, actual)
+        changes = diff_values(expected, actual, inside_tags=True)
         path, expected, actual = _first(changes, expected, actual)
     hint = hint_for(kind, run, step, None, changes, name=name)
     return Difference(kind, step, seq, call, name, path, expected, actual, None, site, hint, changes)
@@ -381,9 +386,7 @@ def _first(changes: Changes, expected: Any, actual: Any) -> tuple[str, Any, Any]
 
 
 def _at(tree: Any, keys: Keys) -> Any:
-    for key in keys:
-        tree = tree[key]
-    return tree
+    return reached(keys, tree).nodes[-1]
 
 
 class _Stripped:
@@ -402,7 +405,7 @@ class _Stripped:
 
 
 def _nearest(call: RecordedCall, arguments: Any) -> Nearest:
-    return Nearest(call.call, call.kind, call.name, diff_values(call.arguments, arguments))
+    return Nearest(call.call, call.kind, call.name, diff_values(call.arguments, arguments, inside_tags=True))
 
 
 def _as_tree(call: RecordedCall) -> dict[str, Any]:

@@ -179,12 +179,14 @@ def rules_for(kind: str, name: str | None, changes: Iterable[Change]) -> tuple[s
     """Write the rules that leave out all that differs, as exactly as rules can.
 
     Where items of a list were added, removed or moved, no place in it is the same on both sides, so the rule names the
-    list.
+    list. Rules do not lead into tags, so of a tuple in which something differs they name the whole.
     """
-    changes = tuple(changes)
+    told = tuple(changes)
+    changes = [change for change in told if change.whole is None]
     shifted = {change.keys[:-1] for change in changes if change.kind != "replace" and isinstance(change.keys[-1], int)}
     shifted |= {change.from_keys[:-1] for change in changes if change.kind == "move"}
-    places = dict.fromkeys([_up_to(change.keys, shifted) for change in changes])
+    at = [change.keys if change.whole is None else change.whole.keys for change in told]
+    places = dict.fromkeys([_up_to(keys, shifted) for keys in at])
     return tuple([rule_for(kind, name, keys) for keys in places])
 
 

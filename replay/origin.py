@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from operator import is_, length_hint
 from typing import Any
 
-from ..recorder.values import is_tag
 from .align import IDENTITY_KEYS, Alignment, align
 from .diff import distance
 from .equality import same
+from .insides import fields_of, inside_of
 
 
 def origin(old: list[Any], new: list[Any], at: int) -> tuple[int | None, bool]:
@@ -45,19 +45,19 @@ def origin(old: list[Any], new: list[Any], at: int) -> tuple[int | None, bool]:
 
 def identity_of(item: Any) -> str | None:
     """The key by which an item says who it is, or None."""
-    if type(item) is not dict or is_tag(item):
-        return None
-    return next((key for key in IDENTITY_KEYS if _is_name(item.get(key))), None)
+    fields = fields_of(item)
+    return None if fields is None else next((key for key in IDENTITY_KEYS if _is_name(fields.get(key))), None)
 
 
 def places_of(item: Any, items: list[Any], span: range) -> list[int]:
     """The indexes within `span` of those of `items` that say they are `item`."""
     key = identity_of(item)
-    if key is None:
+    own = fields_of(item)
+    if key is None or own is None:
         return []
-    name = item[key]
-    equal = [at for at in span if type(items[at]) is dict and items[at].get(key) == name]
-    return [at for at in equal if same(items[at][key], name) and not is_tag(items[at])]
+    name = own[key]
+    others = [(at, fields) for at in span if (fields := fields_of(items[at])) is not None]
+    return [at for at, fields in others if fields.get(key) == name and same(fields[key], name)]
 
 
 def differing(old: list[Any], new: list[Any]) -> range:
@@ -99,18 +99,20 @@ def _nothing_left(old: list[Any], new: list[Any], found: Alignment) -> bool:
 
 
 def _in_common(old: Any, new: Any) -> bool:
-    if type(old) is dict and type(new) is dict:
-        return any(key in new and same(value, new[key]) for key, value in old.items())
-    return type(old) is list and type(new) is list and any(map(same, old, new))
+    a, b = inside_of(old), inside_of(new)
+    if type(a) is dict and type(b) is dict:
+        return any(key in b and same(value, b[key]) for key, value in a.items())
+    return type(a) is list and type(b) is list and any(map(same, a, b))
 
 
 def _is_another(old: Any, new: Any) -> bool:
     """Whether two items that were aligned say that they are not the same."""
-    if type(old) is not dict or type(new) is not dict:
+    a, b = fields_of(old), fields_of(new)
+    if a is None or b is None:
         return False
     for key in IDENTITY_KEYS:
-        if _is_name(old.get(key)) and _is_name(new.get(key)):
-            return not same(old[key], new[key]) and not (key == "name" and _renamed(old, new))
+        if _is_name(a.get(key)) and _is_name(b.get(key)):
+            return not same(a[key], b[key]) and not (key == "name" and _renamed(a, b))
     return False
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..recorder.errors import UsageError
+from .insides import inside_of, named
 
 Keys: TypeAlias = tuple[str | int, ...]
 """A path whose list indexes are `int` and whose object keys are `str`."""
@@ -73,14 +74,14 @@ def keys_of(pointer: str, tree: Any = None) -> Keys:
 
     Args:
         pointer: a JSON Pointer.
-        tree: the value it points into. Where that is None, or ends before the pointer does, a number is taken
-            for an index.
+        tree: the value it points into, of which tags are looked into (`insides`). Where that is None, or ends before
+            the pointer does, a number is taken for an index.
     """
     keys: list[str | int] = []
     node, known = tree, tree is not None
     for token in split(pointer):
         numeric = _INDEX.fullmatch(token) is not None
-        if known and isinstance(node, dict):
+        if known and isinstance(node, dict) and "$type" not in node:
             keys.append(token)
             known = token in node
             node = node.get(token)
@@ -88,6 +89,12 @@ def keys_of(pointer: str, tree: Any = None) -> Keys:
             keys.append(int(token) if numeric else token)
             known = numeric and int(token) < len(node)
             node = node[int(token)] if known else None
+        elif known and (found := named(node, token)) is not None:
+            keys.append(found)
+            node = inside_of(node)[found]  # type: ignore[index]  # something of that name is in it
+        elif known and isinstance(inside_of(node), dict):
+            keys.append(token)
+            known = False
         else:
             keys.append(int(token) if numeric else token)
             known = False

@@ -6,7 +6,7 @@ from collections import deque
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from ..recorder.values import is_tag
+from .insides import inside_of, named
 from .paths import Keys, keys_of
 
 _LOOKED_AT: Final = 20_000
@@ -21,30 +21,34 @@ class Place(NamedTuple):
 
 
 def fits(node: Any, key: str | int) -> bool:
-    """Whether a value is of the kind that a key leads into: an object, for an index a list. A tag has no inside."""
-    return type(node) is list if isinstance(key, int) else type(node) is dict and not is_tag(node)
-
-
-def holds(node: Any, key: str | int) -> bool:
-    """Whether there is something at a key of a value."""
-    return fits(node, key) and (key < len(node) if isinstance(key, int) else key in node)
+    """Whether a value is of the kind that a key leads into: an object, for an index a list."""
+    return type(inside_of(node)) is (list if isinstance(key, int) else dict)
 
 
 def reached(keys: Keys, tree: Any) -> Place:
     """The place at a path, or as far as there is something on the way."""
     nodes = [tree]
+    found: list[str | int] = []
     for key in keys:
-        if not holds(nodes[-1], key):
+        node: Any = inside_of(nodes[-1])
+        here: str | int | None
+        if isinstance(key, int):
+            here = key if type(node) is list and key < len(node) else None
+        else:
+            here = key if type(node) is dict and key in node else named(nodes[-1], key)
+            here = here if isinstance(here, str) else None
+        if here is None:
             break
-        nodes.append(nodes[-1][key])
-    return Place(keys[: len(nodes) - 1], tuple(nodes))
+        found.append(here)
+        nodes.append(node[here])
+    return Place(tuple(found), tuple(nodes))
 
 
 def place_of(pointer: str, tree: Any) -> Place | None:
     """The place that a pointer names in a tree; None if nothing is there."""
     keys = keys_of(pointer, tree)
     place = reached(keys, tree)
-    return place if place.keys == keys else None
+    return place if len(place.keys) == len(keys) else None
 
 
 def nearest(pointer: str, tree: Any) -> Keys:
@@ -67,11 +71,12 @@ def nearest(pointer: str, tree: Any) -> Keys:
 
 def _corrected(wanted: str | int, node: Any) -> str | int | None:
     """The key of a value that is close to the one that was wanted."""
-    if type(node) is list:
-        return len(node) - 1 if isinstance(wanted, int) and node else None
-    if type(node) is not dict or is_tag(node):
+    inside = inside_of(node)
+    if type(inside) is list:
+        return len(inside) - 1 if isinstance(wanted, int) and inside else None
+    if type(inside) is not dict:
         return None
-    spelt = {key.lower(): key for key in reversed(node)}
+    spelt = {key.lower(): key for key in reversed(inside)}
     close = get_close_matches(str(wanted).lower(), spelt, 1)
     return spelt[close[0]] if close else None
 
@@ -87,10 +92,11 @@ def _elsewhere(keys: Keys, tree: Any) -> Keys | None:
         common = _common_end(at, keys)
         if common > length:
             best, length = at, common
-        if type(node) is list:
-            places.extend([((*at, index), item) for index, item in enumerate(node)])
-        elif type(node) is dict and not is_tag(node):
-            places.extend([((*at, key), item) for key, item in node.items()])
+        inside = inside_of(node)
+        if type(inside) is list:
+            places.extend([((*at, index), item) for index, item in enumerate(inside)])
+        elif type(inside) is dict:
+            places.extend([((*at, key), item) for key, item in inside.items()])
     return best
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from agentreplay.recorder.errors import UsageError
 from agentreplay.recorder.hashes import same
+from agentreplay.recorder.values import encode
 from agentreplay.replay.diff import diff_values
 from agentreplay.replay.ignoring import KINDS, NAMED, IgnoreRules, rule_for, rules_for
 from hypothesis import given
@@ -256,6 +258,16 @@ def test_values_that_differ_in_ignored_places_only_are_the_same(
 
     rules = IgnoreRules([rule_of(path) for path in paths])
     assert same(rules.strip("payload", None, tree), rules.strip("payload", None, other(tree, ())))
+
+
+def test_a_rule_names_the_whole_of_what_it_cannot_lead_into() -> None:
+    """Of a tuple, or a dict with odd keys, in which something differs, the whole is left out."""
+    old, new = [encode({"o": [OrderedDict(n=n), (1, (n, n))]}).stored for n in (1, 2)]
+    changes = diff_values(old, new, inside_tags=True)
+    assert [change.path for change in changes] == ["/o/0/n", "/o/1/1/0", "/o/1/1/1"]
+    texts = rules_for("tool", "search", changes)
+    assert texts == ("tool:search:$.o[0]", "tool:search:$.o[1]")
+    assert not diff_values(*[IgnoreRules(texts).strip("tool", "search", tree) for tree in (old, new)])
 
 
 @given(TREES, TREES)

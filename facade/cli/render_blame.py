@@ -25,7 +25,7 @@ from ..replay.blame import Blamed
 from ..replay.changes import MISSING, Change, Changes, summary_of, to_json
 from ..replay.diff import diff_values
 from ..replay.outline import entry_of
-from ..replay.paths import WHOLE, join
+from ..replay.paths import WHOLE
 from ..replay.readable import count, readable, visible
 from .hints import command
 from .output import one_line, write
@@ -124,14 +124,4 @@ def _one(page: Console, change: Change, decisions: dict[int, str], *, full: bool
 
 def _inside(change: Change) -> Sequence[Change]:
     """What differs between the two versions of a value, as changes of the payload."""
-    at = change.keys
-    return [
-        replace(
-            inner,
-            path=join((*at, *inner.keys)),
-            keys=(*at, *inner.keys),
-            from_path=None if inner.from_path is None else join((*at, *inner.from_keys)),
-            from_keys=() if inner.from_path is None else (*at, *inner.from_keys),
-        )
-        for inner in diff_values(change.old, change.new)
-    ]
+    return [inner.under(change.keys) for inner in diff_values(change.old, change.new, inside_tags=True)]
