@@ -201,6 +201,17 @@ class Call:
                 if self.scope.within is None:
                     self._stream.turns.append(self._log.turn())
 
+    def was_sent(self, value: Any) -> None:
+        """Note what the consumer of the stream sent into it after the last chunk."""
+        if self._stream is not None:
+            self._stream.got("sent", value)
+
+    def was_thrown(self, error: BaseException) -> None:
+        """Note what the consumer of the stream threw into it after the last chunk."""
+        if self._stream is not None:
+            info = error_info(error)
+            self._stream.got("thrown", {"type": info.type, "message": info.message})
+
     def left_open(self) -> None:
         """Append, without waiting, that a stream which is still open when its run ends gave what it gave so far."""
         self._log.post(*self._return(None, True), round=self._round, scope=self.scope)
@@ -345,10 +356,11 @@ class Call:
 class _Stream:
     """The chunks of a stream, as they were when they passed: who gets them may mutate them."""
 
-    __slots__ = ("chunks", "dropped", "stop_reason", "turns", "usage")
+    __slots__ = ("chunks", "dropped", "given", "stop_reason", "turns", "usage")
 
     def __init__(self) -> None:
         self.chunks: list[Any] = []
+        self.given: list[dict[str, Any]] = []  # what its consumer sent and threw into it
         self.turns: list[int] = []
         self.dropped = 0
         self.usage: dict[str, Any] | None = None
@@ -363,6 +375,12 @@ class _Stream:
         else:
             self.dropped += 1
 
+    def got(self, how: str, value: Any) -> None:
+        """Note what the consumer gave after the last chunk."""
+        self.given.append(
+            {"after": len(self.chunks) + self.dropped, how: already_stored(loads(encode_bytes(value)[0]))}
+        )
+
     def told(self) -> dict[str, Any]:
         """What the call's last event says of it."""
         told: dict[str, Any] = {"stream": self.chunks}
@@ -370,4 +388,6 @@ class _Stream:
             told["dropped"] = self.dropped
         if self.turns:
             told["turns"] = self.turns
+        if self.given:
+            told["given"] = self.given
         return told

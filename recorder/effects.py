@@ -79,6 +79,7 @@ def _driven(call: Call, value: Any) -> Any:
     """A generator that a call returned, recorded as it is used; None for anything else."""
     if type(value) is GeneratorType:
         call.gives("generator")
+        call.begins_stream()
         return _record_generator(call, value)
     if type(value) is not AsyncGeneratorType:
         return None
@@ -116,7 +117,6 @@ def _record_future(call: Call, future: Any) -> None:
 
 def _record_generator(call: Call, generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Drive a generator for its consumer, `send`, `throw` and `close` included."""
-    call.begins_stream()
     inside = entered(call.inside)
     step: Callable[[Any], Any] = generator.send
     given: Any = None
@@ -134,6 +134,8 @@ def _record_generator(call: Call, generator: Generator[Any, Any, Any]) -> Genera
         call.gave(item)
         try:
             step, given = generator.send, (yield item)
+            if given is not None:
+                call.was_sent(given)
         except GeneratorExit:
             try:
                 with inside:
@@ -145,6 +147,7 @@ def _record_generator(call: Call, generator: Generator[Any, Any, Any]) -> Genera
             raise
         except BaseException as error:
             step, given = generator.throw, error
+            call.was_thrown(error)
 
 
 def _driving(begin: Callable[..., Awaitable[tuple[Call | None, AsyncGenerator[Any, Any]]]]) -> Callable[..., Any]:
@@ -176,6 +179,8 @@ def _driving(begin: Callable[..., Awaitable[tuple[Call | None, AsyncGenerator[An
                     continue
             try:
                 step, given = generator.asend, (yield item)
+                if given is not None and call is not None:
+                    call.was_sent(given)
             except GeneratorExit:
                 moment = None if call is None else call.moment()
                 try:
@@ -190,6 +195,8 @@ def _driving(begin: Callable[..., Awaitable[tuple[Call | None, AsyncGenerator[An
                 raise
             except BaseException as error:
                 step, given = generator.athrow, error
+                if call is not None:
+                    call.was_thrown(error)
 
     return async_generator
 

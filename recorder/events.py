@@ -194,6 +194,8 @@ class ModelReturnedData(Data):
 
     Attributes:
         stream: the list of raw chunks when the call was streamed.
+        given: what the consumer of the stream gave it, a list of {after, sent} and {after, thrown: {type, message}}:
+            the number of chunks that it had by then, and a value or an error. Absent where it only took.
         turns: of each chunk of an asynchronous stream outside of other calls, also of those that were not kept.
         turn: the event's own, where it does not follow from the events before it.
         duration: in seconds.

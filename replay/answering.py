@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..recorder.calls import Call
 from ..recorder.errors import LossyAnswer, UnknownType
 from ..recorder.events import Event
+from .answered_streams import AnsweredStream
 from .answers import AnswerTypes
-from .divergence import Difference, value_difference
 from .script import RecordedCall
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class RecordedAnswer:
         """Return or raise what the callable did."""
         ended = self._recorded.ended
         form = None if ended is None else getattr(ended.data, "form", None)
+        if self._run.script.is_never_used(self._recorded):
+            form = "coroutine"
         match form:
             case "coroutine":
                 return self.agive()
@@ -63,64 +65,45 @@ class RecordedAnswer:
     def stream(self) -> Generator[Any, Any, Any]:
         """The items that the generator gave, and what it returned."""
         ended = self._run.course.turns.take(self._run, self._recorded)
-        chunks = self._chunks(ended)
-        for number, chunk in enumerate(chunks, 1):
+        stream = AnsweredStream(self._run, self._recorded, ended)
+        for number, chunk in enumerate(self._chunks(ended), 1):
+            stream.reads(number)
             try:
-                yield chunk
+                stream.is_given((yield chunk))
             except GeneratorExit:
-                self._left(ended, number, len(chunks))
+                stream.is_left()
                 raise
-        self._read_on(ended, len(chunks))
-        return self._outcome(ended)
+            except BaseException as error:
+                stream.is_thrown(error)
+        stream.is_read_on()
+        return self._end_of(stream, ended)
 
     async def astream(self) -> AsyncGenerator[Any, Any]:
         """The items that the async generator gave, each in its turn."""
         turns = self._run.course.turns
         ended = self._recorded.ended
-        chunks = self._chunks(ended) if ended is not None else []
-        for number, chunk in enumerate(chunks):
+        stream = AnsweredStream(self._run, self._recorded, ended)
+        for number, chunk in enumerate(self._chunks(ended) if ended is not None else ()):
             await turns.achunk(self._run, self._recorded, number)
-            self._run.open_streams[self] = number + 1, len(chunks)
+            stream.reads(number + 1)
             try:
-                yield chunk
+                stream.is_given((yield chunk))
             except GeneratorExit:
-                self._run.open_streams.pop(self, None)
-                self._left(ended, number + 1, len(chunks))
+                stream.is_left()
                 await turns.aclosed(self._run, self._recorded)
                 raise
-        self._run.open_streams.pop(self, None)
-        self._read_on(ended, len(chunks))
-        self._outcome(await turns.atake(self._run, self._recorded))
+            except BaseException as error:
+                stream.is_thrown(error)
+        stream.is_read_on()
+        self._end_of(stream, await turns.atake(self._run, self._recorded))
 
-    def left_open(self, number: int, count: int) -> Difference | None:
-        """What differs where the run ends while the code has read so many items, and has not closed the stream."""
-        ended = self._recorded.ended
-        if ended is None or number == count:
-            return None
-        return self._other_end(f"left after {number} of {count} items", ended)
-
-    def _left(self, ended: Event | None, number: int, count: int) -> None:
-        """The code leaves a stream; the recording may have read on."""
-        if ended is not None and number < count:
-            self._run.course.parts_while_closing(self._other_end(f"left after {number} of {count} items", ended))
-
-    def _read_on(self, ended: Event | None, count: int) -> None:
-        """The code wants another item; the recording may have left the stream."""
-        if ended is not None and getattr(ended.data, "abandoned", False):
-            self._run.course.parts(self._other_end(f"read on after {count} items, where the recording left it", ended))
-
-    def _other_end(self, what: str, ended: Event) -> Difference:
-        call = self._recorded
-        return value_difference(
-            "another outcome",
-            "left" if getattr(ended.data, "abandoned", False) else "read to its end",
-            what,
-            step=call.called.round,
-            seq=ended.seq,
-            call=call.call,
-            name=call.name,
-            run=self._run.info.id,
-        )
+    def _end_of(self, stream: AnsweredStream, ended: Event) -> Any:
+        """Return what the stream returned, or raise what it raised; that is the consumer's own if it threw it."""
+        if ended.kind in ("model.failed", "tool.failed") and stream.raises_what_was_thrown(ended.data.error):
+            self._run.redo(ended)
+            assert stream.thrown is not None
+            raise stream.thrown
+        return self._outcome(ended)
 
     def _future(self) -> concurrent.futures.Future[Any]:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -135,6 +118,10 @@ class RecordedAnswer:
         stream = getattr(ended.data, "stream", None)
         if not stream:
             return []
+        if dropped := getattr(ended.data, "dropped", 0):
+            self._run.course.stop(
+                LossyAnswer(f"{self._where}: of the stream, the last {dropped:,} items were not kept", effect=self.call)
+            )
         try:
             return self._types.chunks(stream, self._where)
         except (UnknownType, LossyAnswer) as error:

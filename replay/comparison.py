@@ -177,8 +177,8 @@ class Comparison:
         if finished is None:
             self._ends_early(data, strand)
             self._course.recording_ends(self._run)
-        for answer, (number, count) in list(self._run.open_streams.items()):
-            if (difference := answer.left_open(number, count)) is not None:
+        for stream in list(self._run.open_streams):
+            if (difference := stream.left_early()) is not None:
                 self.tell(difference)
         expected, actual = finished.data, data
         rounds = self._script.last_round
@@ -291,7 +291,7 @@ class Comparison:
         strand = call.strand
         difference = self.value("other arguments", strand, call.called, *trees, name=call.name, site=call_site())
         hint = hint_for("other arguments", self._run.info.id, strand.round, call, difference.changes)
-        difference = replace(difference, call=call.call, effect="model", hint=hint)
+        difference = replace(difference.of_call(call.call, "model"), hint=hint)
         if self._course.is_strict:
             self.tell(difference)
         else:

@@ -34,6 +34,7 @@ from ..recorder.store import RunInfo
 from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
 from ..recorder.values import dumps, encode
+from .answered_streams import AnsweredStream
 from .answering import RecordedAnswer
 from .edits import Edits
 from .exactly import exactly
@@ -130,7 +131,7 @@ class RecordedRun(Attachment):
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self._to_redo: list[tuple[int, Event]] = []
-        self.open_streams: dict[RecordedAnswer, tuple[int, int]] = {}  # items read, of how many
+        self.open_streams: dict[AnsweredStream, None] = {}  # which the code has begun to read
         self._child_turns: dict[tuple[str, str], int] = {}
 
     def attach(self, recorder: RunRecorder) -> None:

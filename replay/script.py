@@ -166,6 +166,7 @@ class Script:
         self._interrupted: Event | None = None
         self._met_again: set[int] = set()
         self._writers: tuple[str, ...] = ()
+        self._last_of: dict[str, int] = {}
         for event in events:
             self._add(event)
 
@@ -176,6 +177,7 @@ class Script:
         self.last = event
         if self._writers and event.task.split(".", 1)[0] in self._writers:
             return
+        self._last_of[event.task] = event.seq
         strand = Strand(event.round, event.within, event.task)
         self._counts[strand, event.kind] += 1
         if event.within is not None and event.kind in REDONE:
@@ -325,6 +327,10 @@ class Script:
         while waiting[0].asked or waiting[0].missed:
             waiting.popleft()
         return None if waiting[0] is call else waiting[0]
+
+    def is_never_used(self, call: RecordedCall) -> bool:
+        """Whether a call gave something that was to be awaited, and never was: the run has ended, and the call not."""
+        return call.ended is None and self.finished is not None and self._last_of[call.called.task] > call.seq
 
     def unasked(self, strand: Strand) -> list[RecordedCall]:
         """The calls of a round, within the same call, that were not asked for yet, in order."""
