@@ -1,0 +1,86 @@
+"""Stores for the browser tests: the example with its planted mistake, and runs that are hard to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import agentreplay as ar
+from agentreplay.examples import refunds
+
+HUGE = 2**53 + 1
+LONG_NAME = "n" * 10_000
+
+
+def recorded(folder: Path, *acts: Callable[[Path], None]) -> Path:
+    """A store in that folder, with what those functions record in it, one after the other.
+
+    They do so in a thread of their own: the tests share theirs with the event loop of Playwright, and an agent that is
+    not a coroutine refuses to run on one.
+    """
+    store = folder / "store.db"
+    with ThreadPoolExecutor(1) as apart:
+        for act in acts:
+            apart.submit(act, store).result()
+    return store
+
+
+def record_refunds(store: Path) -> None:
+    """run1 is the example, which fails at step 10; run2 its child; run3 the same from step 7 on, put right."""
+    refunds.step.run(refunds.START, store=store)
+    fix = {"/order/coupon/used": True}
+    ar.rerun("run1", refunds.step, 7, set=fix, allow=["issue_refund"], store=str(store))
+
+
+def record_many(store: Path, runs: int) -> None:
+    """Short runs that are completed, with numbers in their payload and names in turn."""
+    for number in range(runs):
+        with ar.record(f"agent {number % 3}", payload={"n": number}, store=store) as run:
+            with run.round() as r:
+                r.tool("search", {"q": f"needle {number}"}, lambda q: {"found": q}, safety="pure")
+                r.change(update={"n": number + 1}, reason="counted")
+                r.decide(step="Success", reasoning=f"number {number}")
+            run.complete("done")
+
+
+def record_long(store: Path, steps: int) -> None:
+    """One run of many steps, each of which counts one further."""
+    with ar.record("counter", payload={"n": 0, "kept": {"same": True}}, store=store) as run:
+        for number in range(1, steps + 1):
+            with run.round() as r:
+                r.change(update={"n": number}, reason="one further")
+                r.decide(step="Retry", reasoning=f"step number {number}")
+        run.complete(steps)
+
+
+def record_exact(store: Path) -> None:
+    """Values that a script would read as others, before and after."""
+    before: dict[str, Any] = {
+        "huge": HUGE,
+        "beyond": 2**70,
+        "not_a_number": float("nan"),
+        "endless": float("-inf"),
+        "minus_zero": -0.0,
+        "float": 1.0,
+        "bytes": b"\x00\xffabc",
+        "surrogate": "a\ud800z",
+        "nothing": None,
+        "decimal": Decimal("0.10"),
+        "both": {1: "number", "1": "text"},
+        "gone": None,
+    }
+    with ar.record("exact", payload=before, store=store) as run:
+        with run.round() as r:
+            edits = [
+                {"op": "replace", "path": "/huge", "value": HUGE + 1},
+                {"op": "replace", "path": "/float", "value": 1},
+                {"op": "replace", "path": "/surrogate", "value": "a\ud801z"},
+                {"op": "remove", "path": "/gone"},
+                {"op": "add", "path": "/here", "value": None},
+            ]
+            r.change(patch=edits, reason="one further")
+            r.decide(step="Success", reasoning="exact")
+        run.complete("exact")
