@@ -135,8 +135,10 @@ def _changes(overview: Overview, entry: RoundEntry) -> int:
 
 
 def most_changes(overview: Overview) -> int:
-    """How many changes the step made that changed most, the start aside."""
-    return max(overview.changes[1:], default=0) if len(overview) > 1 else 0
+    """How many changes the step made that changed most, the start aside; 0 where that is nothing to be marked."""
+    counts = overview.changes[1:]
+    most = max(counts, default=0)
+    return most if 2 * counts.count(most) <= len(counts) else 0
 
 
 @blueprint.get("/runs/<run>/rows")

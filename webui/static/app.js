@@ -201,9 +201,28 @@ function followRuns(place) {
 
 // -- keys ---------------------------------------------------------------------------------------------------------------
 
+// What ↑ and ↓ go through, where a page has no keys of its own for it.
+const LINES = ".table a.name, .pairrow > a, .hits a, .events summary, .forks a.name, .changes a.path, .sides a.key";
+
+function moveInList(by) {
+  const lines = findAll(LINES).filter((line) => line.offsetParent);
+  const at = lines.indexOf(document.activeElement);
+  const next = at < 0 && by > 0 ? lines.find((line) => line.ariaCurrent) || lines[0] : lines[at + by];
+  next?.focus();
+  return Boolean(next);
+}
+
+function press(link) {
+  link?.click();
+  return Boolean(link);
+}
+
 const keys = {
-  ArrowLeft: () => find("a[data-go='-1']")?.click() ?? false,
-  ArrowRight: () => find("a[data-go='1']")?.click() ?? false,
+  ArrowUp: () => moveInList(-1),
+  ArrowDown: () => moveInList(1),
+  b: () => press(document.activeElement.closest("[data-path]")?.querySelector("a[data-blame]")),
+  ArrowLeft: () => press(find("a[data-go='-1']")),
+  ArrowRight: () => press(find("a[data-go='1']")),
   "?": actions.help,
   "/": () => { const field = find("[data-search]"); field?.focus(); field?.select(); },
 };

@@ -421,6 +421,6 @@ document.addEventListener("DOMContentLoaded", () => {
     m: () => page.mark(),
     d: () => page.diff(),
     b: () => page.blameOfFocus(),
-    r: () => find("a[data-rerun]")?.click() ?? false,
+    r: () => press(find("a[data-rerun]")),
   });
 });
