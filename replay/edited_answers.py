@@ -39,7 +39,9 @@ class EditedAnswers:
             recorded = script.calls.get(name)
             if recorded is None or recorded.called.round != step:
                 calls = [call for call in script.calls if script.calls[call].called.round == step]
-                raise UsageError(f"step {step} of {run} has no call {name}; it has {', '.join(calls) or 'none'}")
+                of_a_child, _, its = name.partition(":")
+                hint = f". A call of a child run is edited in a re-run of that: rerun {of_a_child}" if its else ""
+                raise UsageError(f"step {step} of {run} has no call {name}; it has {', '.join(calls) or 'none'}{hint}")
             if kind not in ("", recorded.kind):
                 raise UsageError(f"call {name} is a {recorded.kind} call ({recorded.name}), not one of a {kind}")
         refuse_answers_inside({call: script.calls[call].called.within for call in script.calls}, list(self._answers))

@@ -151,6 +151,10 @@ def plan(
     )
 
 
+NO_FAILURE: Final = "the last one"
+"""What happened in the round from which to run a run again in which nothing failed."""
+
+
 def step_of_failure(events: Iterable[Event]) -> tuple[int, str]:
     """The round from which to run a failed run again, and why that one.
 
@@ -175,7 +179,7 @@ def step_of_failure(events: Iterable[Event]) -> tuple[int, str]:
             raised = None
     if raised is not None and raised[0]:
         return raised
-    return failed if failed[0] else (last, "the last one")
+    return failed if failed[0] else (last, NO_FAILURE)
 
 
 def _told(error: ErrorInfo) -> str:

@@ -295,9 +295,16 @@ def resume_course(
             open_ones = ", ".join(f"{key} ({asked.name})" for key, asked in open_questions.items()) or "none"
             why = f"no open question {question}" if not named else f"several open questions {question}"
             raise UsageError(f"{info.id} has {why}; open: {open_ones}")
+        if named[0] in by_id:
+            raise UsageError(f"question {named[0]} of {info.id} is given two answers, by its id and by its name")
         by_id[named[0]] = answer
     answers = by_id
     given = {call for call, value in (assume or {}).items() if value is not NOT_DONE}
+    for call in assume or {}:
+        if (around := next((outer for outer in waiting[call].around if outer in given), None)) is not None:
+            raise UsageError(
+                f"call {call} was made inside of call {around}, and what that gave settles both: say that alone"
+            )
     refused = [
         one
         for one in waiting.values()

@@ -140,6 +140,22 @@ def test_the_step_of_the_failure_is_found() -> None:
     assert text.startswith("run1  again from step 3, call 3.1 failed: Rejected: 12.5 is too much\n")
 
 
+def test_where_nothing_failed_the_step_is_to_be_said() -> None:
+    """Of a run that is completed; one that was stopped is taken up where that was."""
+    output("run", "shop.py:own_loop")
+    result = invoke("rerun", "run2", "--from-failure")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "run2 is completed, and no call of it failed: say from which step, --step N" in result.stderr
+    output("run", "shop.py:approved")
+    assert output("rerun", "run3", "--from-failure").startswith("run3  again from step 2, the last one\n")
+
+
+def test_code_that_records_nothing_is_wrong_usage() -> None:
+    """It is no failure of an agent: there was none."""
+    result = invoke("rerun", "run1", "--step", 3, "--app", "os:getcwd")
+    assert (result.exit_code, "the code came to its end without a run of 'shop'" in result.stderr) == (2, True)
+
+
 def test_steps_count_from_the_end_too() -> None:
     """-1 is the last."""
     assert output("rerun", "run1", "--step", -1, *FIX).startswith("run1  again from step 3\n")
@@ -173,12 +189,27 @@ def test_steps_count_from_the_end_too() -> None:
         (["--step", 3, "--param", "a=1", "--param", "a=2"], "a is given twice"),
         (["--step", 3, "--patch", "none.json", "--patch", "other.json"], "it is given twice"),
         (["--step", 3, "--secret", "/amount=env:PATH"], "there is no token at /amount"),
+        (["--step", 3, "--set", "/a=" + "[" * 3000 + "]" * 3000], "--set /a: this is no JSON: it is nested too deeply"),
+        (["--step", 3, "--set", "/a=NaN"], 'NaN is no JSON; write {"$type": "float", "value": "nan"}'),
+        (["--step", 3, "--set", "/a=1e999"], "1e999 is beyond all numbers"),
+        (["--step", 3, "--set", '/a={"b": 1, "b": 2}'], '"b" stands twice in one object'),
+        (["--step", 3, "--set", '/a={"$type": "decimal", "value": "x"}'], "it is damaged"),
+        (["--step", 3, "--set", "/a=@"], "expected the name of a file after @"),
+        (
+            ["--step", 3, "--tool-result", "run2:1.1=1"],
+            "A call of a child run is edited in a re-run of that: rerun",
+        ),
+        (
+            ["--step", 3, "--patch", "unfit.json"],
+            "the patch does not fit run1 at step 3: json-patch: operation 0",
+        ),
         (["--step", 3, "--max-rounds", "2"], "it goes on in step 3: give at least that, not 2"),
         (["--step", 3, "--prefix", "guess"], "'guess' is not one of"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_runs(args: list[object], says: str) -> None:
     """Exit code 2, the option and what is wrong with it; no call, and no new run."""
+    Path("unfit.json").write_text('[{"op": "remove", "path": "/nothing"}]', encoding="utf-8")
     result = invoke("rerun", "run1", *args)
     assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True), result.stderr
     assert "executing" not in result.stderr
@@ -287,6 +318,39 @@ def test_what_was_edited_is_not_lost() -> None:
     output("rerun", "run1", "--step", 3, "--set", f"=@{kept}", "--allow", "pay")
     kept.unlink()
     assert json_of("state", "run2") == {"amount": 3}
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("exit 3", "the editor gave nothing back, so nothing was done"),
+        ('rm "$1"', "the editor gave nothing back, so nothing was done"),
+        (': > "$1"', "the editor left nothing, so nothing was done"),
+    ],
+)
+def test_an_editor_that_fails_changes_nothing(script: str, says: str) -> None:
+    """Whatever it was that went wrong: exit code 2, and no new run."""
+    editor(script)
+    result = invoke("rerun", "run1", "--step", 3, "--edit", "--allow", "pay")
+    assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True), result.stderr
+    assert len(json_of("ls")) == 1
+
+
+def test_what_is_not_touched_in_the_editor_stays_as_it_is() -> None:
+    """Also what JSON cannot say, which stands there as its tag."""
+    output("rerun", "run1", "--step", 3, "--set", '/amount={"$type": "decimal", "value": "3.50"}', "--allow", "pay")
+    editor("""sed -i 's/"tip": 0/"tip": 9007199254740993/' "$1" """)
+    output("rerun", "run2", "--step", 3, "--edit", "--allow", "pay")
+    patch = [{"op": "replace", "path": "/tip", "value": {"$type": "int", "value": "9007199254740993"}}]
+    assert [edit for edit in edits_of_last() if edit["edit"] == "patch"] == [{"edit": "patch", "patch": patch}]
+    assert json_of("state", "run3")["amount"] == {"$type": "decimal", "value": "3.50"}
+
+
+def edits_of_last() -> list[dict[str, Any]]:
+    store = open_store(None, create=False)
+    *_, forked = [event for event in store.events("@last") if event.kind == "run.forked"]
+    edits: list[dict[str, Any]] = forked.data.edits
+    return edits
 
 
 def test_an_edit_that_was_never_asked_for_is_an_error() -> None:

@@ -191,6 +191,9 @@ def test_a_rerun_is_resumed_with_what_it_may_do(work: Path, monkeypatch: pytest.
         (["--secret", "/key=env:NOT_SET"], "the variable NOT_SET"),
         (["--secret", "/a/b=env:PATH"], "/a/b cannot be set"),
         (["--max-rounds", "0"], "'--max-rounds'"),
+        (["--answer", "2.approve.1=false"], "question 2.approve.1 of run1 is given two answers, by its id and by its"),
+        (["--answer", "approve=false"], "approve is given twice"),
+        (["--app", ""], "expected FILE.py:NAME or MODULE:NAME, not ''"),
         (["--max-rounds", "1"], "run1 from its start, and it goes on in step 2: give at least that, not 1"),
     ],
 )

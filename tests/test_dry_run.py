@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.errors import UsageError
+from agentreplay.recorder.locate import open_store
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
 from agentreplay.replay.edits import edits_of
@@ -287,3 +289,53 @@ def test_a_dry_run_refuses_what_the_run_would(shop: Path) -> None:
     result = invoke("rerun", "run1", "--step", 3, "--tool-result", "2.1=7", "--dry-run")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "step 3 of run1 has no call 2.1" in result.stderr
+
+
+OPTIONS: list[list[str]] = [
+    ["--set", "/amount=3"],
+    ["--set", "/amount"],
+    ["--set", "/a/b=1"],
+    ["--patch", "patch.json"],
+    ["--patch", "unfit.json"],
+    ["--edit"],
+    ["--tool-result", "3.1=7"],
+    ["--tool-result", "9.9=7"],
+    ["--model-response", "3.1=7"],
+    ["--skip", "3.1"],
+    ["--add-message", '{"role": "user", "content": "now"}'],
+    ["--param", "tone=kind"],
+    ["--input", "1"],
+    ["--secret", "/amount=env:PATH"],
+    ["--allow", "pay"],
+    ["--allow", "nobody"],
+    ["--reuse"],
+    ["--prefix", "fold"],
+    ["--compensate"],
+    ["--max-rounds", "3"],
+    ["--max-rounds", "2"],
+    ["--ignore", "payload:$.amount"],
+    ["--ignore", "nothing"],
+    ["--app", "nowhere.py:step"],
+    ["--json"],
+]
+
+
+def test_a_dry_run_writes_nothing_whatever_it_is_asked(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any two options: it tells what would be, or refuses it as wrong usage; the runs are as they were."""
+    Path("patch.json").write_text('[{"op": "replace", "path": "/amount", "value": 4}]', encoding="utf-8")
+    Path("unfit.json").write_text('[{"op": "remove", "path": "/nothing"}]', encoding="utf-8")
+    Path("editor.sh").write_text("""#!/bin/sh\nsed -i 's/12.5/3/' "$1"\n""", encoding="ascii")
+    Path("editor.sh").chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(Path("editor.sh").absolute()))
+    monkeypatch.delenv("VISUAL", raising=False)
+    found = open_store(None, create=False)
+    before = [(info.id, info.head_seq, info.head_hash) for info in found.runs()]
+    codes = []
+    for first, second in [*combinations(OPTIONS, 2), *[([], one) for one in OPTIONS]]:
+        result = invoke("rerun", "run1", "--step", 3, "--dry-run", *first, *second)
+        codes.append(result.exit_code)
+        assert result.exit_code in (0, 2), (first, second, result.output)
+        assert bool(result.stdout) is (result.exit_code == 0), (first, second)
+        assert "executing" not in result.stderr
+    assert [(info.id, info.head_seq, info.head_hash) for info in found.runs()] == before
+    assert codes.count(0) > 100

@@ -330,6 +330,8 @@ def test_what_an_outer_call_gave_settles_what_is_inside_of_it() -> None:
     assert (result.value, world.made) == ("settled", [])
     returned = [e.data for e in log_of(store) if e.kind == "tool.returned" and e.data.call == "3.1"]
     assert [(data.result, data.assumed) for data in returned] == [("settled", True)]
+    with pytest.raises(UsageError, match=r"call 3\.2 was made inside of call 3\.1, and what that gave settles both"):
+        resumed(shop, journal.until(count), assume={"3.1": "settled", "3.2": NOT_DONE})
     assert replay("run1", shop, store=store).verdict == "identical"
 
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from .streams import say
 
-_OPENS: Final = tuple('{["')
-"""What begins JSON, and no word."""
+if TYPE_CHECKING:
+    from ..replay.changes import Changes
+
+_JSON: Final = re.compile(r"\s*(?:[\[{\"]|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\s*\Z|(?:NaN|-?Infinity)\s*\Z)")
+"""What is meant as JSON, and as no word: what begins like it, a number, and what other readers take for one."""
 
 NOT_DONE: Final = "=not-done"
 """Says of a call that it was not done."""
@@ -38,23 +42,32 @@ def value_of(text: str, what: str) -> Any:
         what: where it stands, for the note.
 
     Raises:
-        BadParameter: the file cannot be read, or the text begins like JSON and is none.
+        BadParameter: the file cannot be read; or the text is meant as JSON and is none, says something twice, or holds
+            a number or a tag that stands for no value.
     """
+    from ..recorder.errors import UsageError
+    from ..webui.edited_json import read_json, stored_of
+
     whole = text.startswith("@")
     if whole:
-        try:
-            text = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.BadParameter(
-                f"cannot read {text[1:]}: {error}. A text with @ stands in quotes: '\"@…\"'"
-            ) from None
+        text = _file(text[1:])
     try:
-        return json.loads(text, parse_constant=no_constant)
-    except ValueError as error:
-        if whole or text.lstrip().startswith(_OPENS):
+        return stored_of(read_json(text))
+    except UsageError as error:
+        if whole or _JSON.match(text):
             raise click.BadParameter(f"{what}: this is no JSON: {error}") from None
     say(f"note: {what}: taken as the text {json.dumps(text, ensure_ascii=False)}")
     return text
+
+
+def _file(name: str) -> str:
+    """What is in a file, or comes by standard input."""
+    if not name:
+        raise click.BadParameter("expected the name of a file after @. A text with @ stands in quotes: '\"@…\"'")
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"cannot read {name}: {error}. A text with @ stands in quotes: '\"@…\"'") from None
 
 
 def values(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -130,22 +143,29 @@ def decoded(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {name: decode(value) for name, value in stored.items()}
 
 
-def edited(stored: Any) -> Any:
-    """What somebody makes of a value in stored form in their editor, as JSON ($VISUAL, $EDITOR).
+def edited(stored: Any) -> Changes:
+    """What somebody changes of a value in stored form in their editor, as JSON ($VISUAL, $EDITOR).
 
     Raises:
-        UsageError: what they made is no JSON; it is kept in a file, which is named.
-        ClickException: the editor cannot be run, or failed.
+        UsageError: the editor failed or left nothing; or it left no JSON, which is kept in a file that is named.
     """
     from ..recorder.errors import UsageError
+    from ..replay.changes import Changes
+    from ..webui.edited_json import changes_to, text_of
 
-    text = json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
-    made = click.edit(text, extension=".json")
-    if made is None or made == text:
-        return stored
+    text = text_of(stored) + "\n"
     try:
-        return json.loads(made, parse_constant=no_constant)
-    except ValueError as error:
+        made = click.edit(text, extension=".json")
+    except (click.ClickException, OSError, UnicodeDecodeError) as error:
+        why = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise UsageError(f"the editor gave nothing back, so nothing was done: {why}") from None
+    if made is None or made == text:
+        return Changes(())
+    if not made.strip():
+        raise UsageError("the editor left nothing, so nothing was done; a payload that is nothing is written as null")
+    try:
+        return changes_to(stored, made)
+    except UsageError as error:
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8") as kept:
             kept.write(made)
         raise UsageError(

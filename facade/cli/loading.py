@@ -42,6 +42,8 @@ def module_of(reference: str, folder: str = "", *, as_main: bool = False) -> Mod
             but what stands below `if __name__ == "__main__"` is left out.
     """
     place, _ = split(reference)
+    if not place:
+        raise UsageError(f"expected FILE.py:NAME or MODULE:NAME, not {reference!r}")
     if not is_file(place):
         return _module(place, folder)
     return _main(Path(folder, place)) if as_main else _file(Path(folder, place))

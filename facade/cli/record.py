@@ -25,6 +25,8 @@ def json_value(ctx: click.Context, parameter: click.Parameter, text: str | None)
         return json.loads(text, parse_constant=no_constant)
     except OSError as error:
         raise click.BadParameter(f"cannot read {error.filename}: {error.strerror}") from None
+    except RecursionError:
+        raise click.BadParameter("this is nested too deeply to be read") from None
     except ValueError as error:
         hint = "; in a shell, quote it: --payload '{\"a\": 1}'" if not text.startswith("@") else ""
         raise click.BadParameter(f"this is no JSON: {error}{hint}") from None
@@ -41,7 +43,7 @@ def parameters(ctx: click.Context, parameter: click.Parameter, values: tuple[str
             raise click.BadParameter(f"{name} is given twice")
         try:
             read[name] = json.loads(text, parse_constant=no_constant)
-        except ValueError:
+        except (ValueError, RecursionError):
             read[name] = text
     return read or None
 

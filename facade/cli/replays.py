@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import click
 
-from ..recorder.errors import AgentReplayError, Divergence, LiveCallRefused, UsageError
+from ..recorder.errors import AgentReplayError, ChangeRefused, Divergence, LiveCallRefused, UsageError
 from ..recorder.log_end import last_round
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import already_stored
@@ -18,9 +18,8 @@ from ..replay.changes import to_json_patch
 from ..replay.compensating import undone_in
 from ..replay.course import Course
 from ..replay.coverage import Coverage
-from ..replay.diff import diff_values
 from ..replay.edits import Edits
-from ..replay.planning import plan, step_of_failure
+from ..replay.planning import NO_FAILURE, plan, step_of_failure
 from ..replay.reading import state_at, step_meant
 from ..replay.replayer import App, ReplayResult, course_for, result_of
 from ..replay.rerun_request import RerunRequest
@@ -100,23 +99,15 @@ def rerun_run(
 ) -> int:
     """Re-run a run from a step; returns the exit code."""
     step, why = _step(store, info, wanted)
+    checked = _course(store, info, step, wanted, _nothing)  # before anybody takes pains with the payload
     if edit:
-        before = state_at(info, step - 1, store).stored_payload
-        changes = diff_values(before, edited(before))
+        changes = edited(state_at(info, step - 1, store).stored_payload)
         if not changes:
             say("the payload was not changed, so nothing was done")
             return 0
-        render_edit(console(), changes)
         wanted = replace(wanted, patch=to_json_patch(changes))
-
-    def course(agent: App, compensate: bool = wanted.compensate) -> Course:
-        prefix, rules = cast(Prefix, wanted.prefix), wanted.ignore
-        # Classes are known once the code is imported that registers them.
-        edits = wanted.edits() if agent is not _nothing else wanted.edits(already_stored)
-        given = (wanted.allow, wanted.reuse, prefix, store, rules, compensate, wanted.max_rounds)
-        return rerun_course(info, agent, step, edits, *given)
-
-    checked = course(_nothing, False)  # which refuses what cannot be meant, before code is imported
+        checked = _course(store, info, step, wanted, _nothing)
+        render_edit(console(), changes)
     if dry_run:
         _say_doubts(checked)
         return _plan(store, info, step, wanted, wanted.edits(), as_json)
@@ -129,7 +120,7 @@ def rerun_run(
         chosen,
         store,
         info,
-        _saying(course),
+        _saying(partial(_course, store, info, step, wanted)),
         quiet=as_json,
         rounds=rounds,
     )
@@ -143,10 +134,35 @@ def rerun_run(
         render_next(page, info, recorded, step)
     _tell(error)
     if recorded is None:
-        return DIFFERENCE
+        return USAGE if isinstance(error, UsageError) else DIFFERENCE
     if as_json:
         print_json(_row(recorded, done, step, parent=info.id))
     return _code(recorded, error)
+
+
+def _course(store: EventStore, info: RunInfo, step: int, wanted: RerunRequest, agent: App) -> Course:
+    """The course of code, or of `_nothing`, to refuse what cannot be meant before code is imported.
+
+    Raises:
+        UsageError: something cannot be meant.
+    """
+    is_code = agent is not _nothing
+    try:
+        return rerun_course(
+            info,
+            agent,
+            step,
+            wanted.edits() if is_code else wanted.edits(already_stored),  # the code registers classes
+            wanted.allow,
+            wanted.reuse,
+            cast(Prefix, wanted.prefix),
+            store,
+            wanted.ignore,
+            wanted.compensate and is_code,  # the code says how
+            wanted.max_rounds,
+        )
+    except ChangeRefused as refused:
+        raise UsageError(f"the patch does not fit {info.id} at step {step}: {refused}") from None
 
 
 def _nothing() -> None:
@@ -173,7 +189,10 @@ def _saying(course_for: Callable[[App], Course]) -> Callable[[App], Course]:
 def _step(store: EventStore, info: RunInfo, wanted: RerunRequest) -> tuple[int, str]:
     """The step that is meant, and why that one where nobody said."""
     if wanted.step is None:
-        return step_of_failure(store.events(info, conversations=False))
+        step, why = step_of_failure(store.events(info, conversations=False))
+        if why == NO_FAILURE and info.status == "completed":
+            raise UsageError(f"{info.id} is completed, and no call of it failed: say from which step, --step N")
+        return step, why
     return step_meant(store, info, wanted.step), ""
 
 
@@ -245,7 +264,8 @@ def resume_run(
     as_json: bool,
 ) -> int:
     """Go on with a run; returns the exit code."""
-    given = decoded(_by_id(store, info, answers))
+    _refuse_unanswered(store, info, answers)
+    given = decoded(answers)
     assumed = {
         **decoded({call: value for call, value in assume.items() if value is not ...}),
         **{call: NOT_DONE for call, value in assume.items() if value is ...},
@@ -285,24 +305,16 @@ def resume_run(
         render_ended(page, store, [recorded], _coverage(done), error_shown=error is not None)
     _tell(error)
     if recorded is None:
-        return DIFFERENCE
+        return USAGE if isinstance(error, UsageError) else DIFFERENCE
     if as_json:
         print_json(_row(recorded, done, step))
     return _code(recorded, error)
 
 
-def _by_id(store: EventStore, info: RunInfo, answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers by the ids of questions, where some are given by their names."""
-    questions = state_at(info, -1, store).open_interrupts
-    if info.status == "interrupted" and not answers and questions:
+def _refuse_unanswered(store: EventStore, info: RunInfo, answers: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run that waits for answers, without any."""
+    if info.status == "interrupted" and not answers and (questions := state_at(info, -1, store).open_interrupts):
         raise UsageError(f"{info.id} waits for an answer: {'; '.join(map(_asked, questions.values()))}")
-    by_id = {}
-    for name, answer in answers.items():
-        named = [one.interrupt for one in questions.values() if name in (one.interrupt, one.name)]
-        if len(named) > 1:
-            raise UsageError(f"{info.id} asks {name} more than once; answer by id: {', '.join(named)}")
-        by_id[named[0] if named else name] = answer
-    return by_id
 
 
 def _asked(question: OpenInterrupt) -> str:
