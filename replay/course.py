@@ -322,8 +322,8 @@ class Course(Waiting):
         return False
 
     def go_live(self, run: RecordedRun, by: str | None = None) -> None:
-        """Have what comes from now on appended; `by` is the kind of the event that comes, if it is an event."""
-        raise NotImplementedError
+        """The code goes on where the recording ends, with an event of the kind `by` if it is one; here it does not."""
+        self.recording_ends(run)
 
     def first_change(self, run: RecordedRun, changed: Data) -> Data:
         """The change of the payload with which a run goes live, as it is to be appended."""
@@ -335,7 +335,7 @@ class Course(Waiting):
 
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
         """What becomes of a call when the recording is over: its data, and an answer if it is not to be made."""
-        raise NotImplementedError
+        self.recording_ends(run)
 
     def may_be_made(self, run: RecordedRun, call: Call, data: Data) -> None:
         """Stop a call that would be made, if it may not be."""
@@ -346,7 +346,7 @@ class Course(Waiting):
 
     def settled(self, run: RecordedRun, call: Call, data: Data, recorded: RecordedCall) -> Answer | None:
         """The answer to a call that was in flight when the recording ended; None to make it again."""
-        raise NotImplementedError
+        self.in_flight(run, recorded)
 
     def response_to(self, run: RecordedRun, interrupt: str) -> tuple[Any] | None:
         """A new response to a question that was asked and not answered."""

@@ -7,7 +7,7 @@ edits take effect, and effects are made: those that are safe, or allowed by name
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
@@ -24,29 +24,26 @@ from ..recorder.scope import Scope
 from ..recorder.store import EventStore, RunInfo
 from .catching_up import catching_up
 from .compensating import Compensation, compensate
-from .course import Course
 from .edited_answers import EditedAnswers
 from .edits import Edits
 from .folded import FoldedPrefix, folded_in
-from .given import append_end, given_for
-from .live_calls import redacted_in, refusal_of
+from .going_live import GoingLive
 from .reading import state_at
 from .recorded_run import RecordedRun
 from .reusing import Reuse, ReusingGuard
-from .script import RecordedCall, Script
+from .script import Script
 
 Prefix: TypeAlias = Literal["execute", "fold"]
 """What is done with the rounds before: they are executed against the log, or their outcome is taken from it."""
 
 
-class Rerun(Course):
+class Rerun(GoingLive):
     """Rounds before a step from the log, from it on live, as a fork.
 
     Args:
         store, info: the run.
         step: the first round that is live, from 1.
         edits: what is changed there.
-        allow: names of tools that may be called though they are irreversible.
         reuse: give live calls that ask just what a recorded one did the recorded answer.
         compensations: are called before the step.
         prefix: what is done with the rounds before.
@@ -63,7 +60,6 @@ class Rerun(Course):
         step: int,
         *,
         edits: Edits | None = None,
-        allow: Collection[str] = (),
         reuse: bool = False,
         compensations: Sequence[Compensation] = (),
         prefix: Prefix = "execute",
@@ -73,7 +69,6 @@ class Rerun(Course):
         self.step = step
         self.edits = edits or Edits()
         self.fork: RunInfo | None = None
-        self._allow = frozenset(allow)
         rest = Script(()) if not (reuse or self.edits.answers) else self._script_of(info)
         self._prefix: Prefix = prefix
         self._compensations = list(compensations)
@@ -179,9 +174,13 @@ class Rerun(Course):
 
     # -- live calls --------------------------------------------------------------------------------------
 
+    @property
+    def asks_about(self) -> str:
+        """All that is live."""
+        return f"step {self.step} and later"
+
     def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
-        """An edited answer, or one to use again; else the call is made, if it may be."""
-        given: Any = data
+        """As of any course; but what is to be undone must have been by then."""
         if self._compensations:
             self.stop(
                 UsageError(
@@ -189,15 +188,21 @@ class Rerun(Course):
                     "time for it. Mark the rounds, with run.round()"
                 )
             )
-        edited = self._edited(run, call, given)
-        if edited is not None:
-            run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
-            self.coverage.recorded += 1
-            return data, append_end(call, given.call, given_for(call, *edited), "edited")
-        if self._reuse is not None and run.parent is None and (reused := self._reuse.answer_to(call, data)) is not None:
-            return data, reused
-        self.may_be_made(run, call, given)
-        return data, None
+        return super().live_call(run, call, data)
+
+    def edited_answers(self, run: RecordedRun) -> Iterator[EditedAnswers]:
+        """Those of the step's round, given here or where the run was re-run before."""
+        if run.parent is None and run.log.round == self.step:
+            if self._inherited is None:
+                told = [forked for forked in run.script.forked if forked.round + 1 == self.step]
+                found = [EditedAnswers.in_log(self.store, forked) for forked in told]
+                self._inherited = [answers for answers in found if answers is not None]
+            yield self._answers
+            yield from self._inherited
+
+    def recorded_answer(self, run: RecordedRun, call: Call, data: Data) -> Answer | None:
+        """That of a call which asked the same, if those are used again."""
+        return None if self._reuse is None or run.parent is not None else self._reuse.answer_to(call, data)
 
     def guard_of_child(self, run: RecordedRun, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Guard:
         """With recorded answers for what the child asks, if they are used again."""
@@ -214,31 +219,6 @@ class Rerun(Course):
                     if child.uid not in self._children:
                         self._children[child.uid] = self._script_of(child)
                     yield self._children[child.uid]
-
-    def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
-        """Stop a call that may do harm, or that would send what stands for a secret."""
-        refused = refusal_of(call.effect, data.call, self._allow, f"step {self.step} and later")
-        unsent = redacted_in(data, call.effect, f"{self.info.id}, step {run.log.round}")
-        if (failure := refused or unsent) is not None:
-            self.stop(failure)
-        self.coverage.live += 1
-
-    def _edited(self, run: RecordedRun, call: Call, data: Any) -> tuple[Any, RecordedCall] | None:
-        """The answer that was given for a call of the step's round, here or where the run was re-run before."""
-        if run.parent is not None or run.log.round != self.step:
-            return None
-        if self._inherited is None:
-            told = [
-                EditedAnswers.in_log(self.store, forked)
-                for forked in run.script.forked
-                if forked.round + 1 == self.step
-            ]
-            self._inherited = [answers for answers in told if answers is not None]
-        asked = (call.effect.kind, data.name, data.call, run.key_of_call(call.effect.kind, data))
-        for answers in (self._answers, *self._inherited):
-            if (found := answers.take(*asked)) is not None:
-                return found
-        return None
 
     def unused_edits(self) -> list[str]:
         """The calls whose answers were edited and that were never asked for."""

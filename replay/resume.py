@@ -7,7 +7,7 @@ that does no harm; whether an irreversible call was done, only a person can say 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from ..recorder.attaching import Answer, Attachment
@@ -17,11 +17,10 @@ from ..recorder.errors import LiveCallRefused, UsageError
 from ..recorder.events import Data, Event, RunResumedData, RunSuspendedData
 from ..recorder.store import EventStore, RunInfo
 from .catching_up import catching_up, instead_of
-from .course import Course
 from .edited_answers import EditedAnswers
 from .edits import Edits
 from .given import Mark, append_end, given_for
-from .live_calls import redacted_in, refusal_of
+from .going_live import GoingLive
 from .reading import state_at
 from .recorded_run import RecordedRun
 from .script import RecordedCall, Script
@@ -34,14 +33,13 @@ NOT_DONE: Final = object()
 """Assumed of a call that was in flight: it did nothing, and is to be made again."""
 
 
-class Resume(Course):
+class Resume(GoingLive):
     """The whole log, then live, in the same run.
 
     Args:
         store, info: the run.
         answers: interrupt id → response.
         assume: name of a call that was in flight (`InFlight`) → what it gave, or `NOT_DONE`.
-        allow: names of tools that may be called though they are irreversible, if the run is a re-run.
         secrets: JSON Pointer into the starting payload → the secret that a token stands for there.
         options: of the course.
     """
@@ -53,12 +51,10 @@ class Resume(Course):
         *,
         answers: Mapping[str, Any] | None = None,
         assume: Mapping[str, Any] | None = None,
-        allow: Collection[str] = (),
         secrets: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(store, info, **options)
-        self._allow = frozenset(allow)
         self._secrets = Edits(secrets=secrets or {})
         self._edited: dict[int, list[EditedAnswers]] = {}
         self._answers = dict(answers or {})
@@ -150,19 +146,13 @@ class Resume(Course):
         assert run.recorder is not None  # it has made the change
         return instead_of(changed, self._left[run], run.recorder)
 
-    def live_call(self, run: RecordedRun, call: Call, data: Data) -> tuple[Data, Answer | None]:
-        """It is made, as it would have been; or, of a re-run, gives the answer that was given for it."""
-        given: Any = data
-        for answers in self._edited_answers(run):
-            edited = answers.take(call.effect.kind, given.name, given.call, run.key_of_call(call.effect.kind, given))
-            if edited is not None:
-                run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
-                self.coverage.recorded += 1
-                return data, append_end(call, given.call, given_for(call, *edited), "edited")
-        self.may_be_made(run, call, data)
-        return data, None
+    @property
+    def asks_about(self) -> str | None:
+        """The calls of a re-run: what it may do is what it is allowed to now; a run of its own does what it did."""
+        return None if self.info.fork_of is None else f"{self.info.id} is a re-run: its calls"
 
-    def _edited_answers(self, run: RecordedRun) -> list[EditedAnswers]:
+    def edited_answers(self, run: RecordedRun) -> list[EditedAnswers]:
+        """Those with which the run began, if it is a re-run, as far as they were not asked for yet."""
         if run.parent is not None:
             return []
         round = run.log.round
@@ -172,22 +162,12 @@ class Resume(Course):
             self._edited[round] = [answers for answers in found if answers is not None]
         return self._edited[round]
 
-    def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
-        """Stop a call that would send what stands for a secret; of a re-run, one that may do harm, too."""
-        refused = None
-        if self.info.fork_of is not None:
-            refused = refusal_of(call.effect, data.call, self._allow, f"{self.info.id} is a re-run: its calls")
-        unsent = redacted_in(data, call.effect, f"{self.info.id}, step {run.log.round}")
-        if (failure := refused or unsent) is not None:
-            self.stop(failure)
-        self.coverage.live += 1
-
     def settled(self, run: RecordedRun, call: Call, data: Any, recorded: RecordedCall) -> Answer | None:
         """What was assumed of a call that was in flight, or given for it; None to make it again."""
         name = recorded.call if run.parent is None else f"{run.info.id}:{recorded.call}"
         given: tuple[Any, RecordedCall] | None = None
         mark: Mark = "edited"
-        for answers in self._edited_answers(run):
+        for answers in self.edited_answers(run):
             given = given or answers.take(recorded.kind, recorded.name, recorded.call, recorded.key)
         if given is None and name in self._assume and self._assume[name] is not NOT_DONE:
             given, mark = (self._assume[name], recorded), "assumed"
@@ -198,10 +178,7 @@ class Resume(Course):
         waiting = InFlight(name, recorded, ())
         if waiting.may_do_harm and name not in self._assume:
             self.stop(unsettled(self.info, [waiting]))
-        unsent = redacted_in(data, call.effect, f"{self.info.id}, step {run.log.round}")
-        if unsent is not None:
-            self.stop(unsent)
-        self.coverage.live += 1
+        self.sends_no_token(run, call, data)
         return None
 
     def response_to(self, run: RecordedRun, interrupt: str) -> tuple[Any] | None:

@@ -17,6 +17,7 @@ from recorded import log_of
 
 @ar.agent("counter", max_rounds=3)
 def counter(round_index: int, context: ar.Context) -> Any:
+    context.now()
     context.change(update={"n": round_index})
     return ar.Complete(round_index) if round_index == context.payload.get("last", 99) else ar.Continue()
 
