@@ -60,7 +60,11 @@ def read_json(text: str) -> Any:
             object_pairs_hook=_distinct,
         )
     except json.JSONDecodeError as error:
-        raise UsageError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+        here = error.doc.split("\n")[error.lineno - 1][max(error.colno - 21, 0) : error.colno + 39].strip()
+        where = f"line {error.lineno}, column {error.colno}"
+        raise UsageError(
+            f"{where}: {error.msg[:1].lower()}{error.msg[1:]}" + (f", at {here}" if here else "")
+        ) from None
     except RecursionError:
         raise UsageError("it is nested too deeply to be read") from None
 

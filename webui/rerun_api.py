@@ -204,7 +204,7 @@ def rerun_json(started: Started) -> dict[str, Any]:
         "exit_code": started.process.code,
         "coverage": told.get("coverage"),
         "divergences": divergences if isinstance(divergences, list) else [],
-        "problem": started.problem or None,
+        "problem": found.problem_of(started, child) or None,
         "output": started.process.err.text(),
     }
 

@@ -6,7 +6,8 @@ it while somebody types and puts the answer beside the form; without a script, t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from flask import Blueprint, Flask, Response, current_app, redirect, request
@@ -19,12 +20,12 @@ from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Changes
 from ..replay.listing import error_text
 from ..replay.paths import display_keys, join, keys_of
-from ..replay.readable import count
+from ..replay.readable import count, readable
 from ..replay.timeline import CallOfStep, calls_of
 from .addresses import run_url, state_values, step_url
 from .answers import html_answer
 from .compare_pages import compare_context
-from .differences import change_rows
+from .differences import ChangeRow, change_rows
 from .edited_json import text_of
 from .pages import frame, page
 from .rendering import path_url, query, render
@@ -47,6 +48,9 @@ CALLS: Final = 100
 
 CHANGES: Final = 60
 """Changes of an edit that are shown."""
+
+SHOWN: Final = 120
+"""Characters of a recorded answer that are shown in its line."""
 
 PARTS: Final = 60
 """Parts of a large payload that are offered to be edited."""
@@ -195,7 +199,7 @@ def _step_call(call: CallOfStep) -> StepCall:
     shown = call.status
     if call.ended is not None and call.status == "returned":
         given = _given(call.ended.data)
-        shown = in_line(given)
+        shown = readable(given, SHOWN)
     elif call.ended is not None and getattr(call.ended.data, "error", None) is not None:
         shown = error_text(call.ended.data.error)
     is_elsewhere = type(given) is dict and given.get("$type") == "blob"
@@ -317,9 +321,15 @@ def _told(info: RunInfo, step: int, asked: Asked, ahead: Forecast) -> dict[str, 
     }
 
 
-def _rows(changes: Changes, info: RunInfo, step: int, *, here: bool = True) -> list[Any]:
+def _rows(changes: Changes, info: RunInfo, step: int, *, here: bool = True) -> list[ChangeRow]:
+    """Changes as rows; what is new has no address yet, so it is written out, as far as there is room."""
+    shown = changes[:CHANGES]
     old_at = state_values(info.id, step - 1) if here else _nowhere
-    return list(change_rows(changes[:CHANGES], lambda change: None, old_at, _nowhere))
+    rows = change_rows(shown, lambda change: None, old_at, _nowhere)
+    return [
+        replace(row, new=readable(change.new, 2 * SHOWN)) if is_container(change.new) and change.kind != "move" else row
+        for row, change in zip(rows, shown, strict=True)
+    ]
 
 
 def _nowhere(pointer: str, start: int) -> str:
@@ -362,6 +372,7 @@ def _started_context(started: Started) -> dict[str, Any]:
     is_over = started.is_over  # asked first: what it records after is on the next page
     child = found.child_of(started)
     status = found.status(started, child)
+    problem = found.problem_of(started, child)
     context: dict[str, Any] = {
         "number": started.number,
         "parent": run_row(started.parent, names),
@@ -370,13 +381,14 @@ def _started_context(started: Started) -> dict[str, Any]:
         "is_over": is_over,
         "started_at": started.at,
         "child": None if child is None else run_row(child, names, site().end_of(child).error),
-        "edits": [edit_in_words(edit) for edit in started.request.edits(lambda stored: stored).described()],
+        "edits": list(_edits_in_words(started)),
         "allowed": list(started.request.allow),
         "again": rerun_url(started.parent, started.step) + query(again=started.number if started.draft else ""),
         "folded": "",
-        "problem": started.problem,
+        "problem": problem,
         "divergences": [],
-        "output": started.process.err.text().strip() if not started.problem else "",
+        "output": "" if problem else started.process.err.text().strip(),
+        "was_stopped": started.process.stopped,
         "rows": [],
         "steps_url": "",
         "most": 0,
@@ -392,6 +404,14 @@ def _started_context(started: Started) -> dict[str, Any]:
         if is_over and child.head_seq >= 0:
             context |= compare_context(started.parent, child) | {"compared": True}
     return context
+
+
+def _edits_in_words(started: Started) -> Iterator[str]:
+    for edit in started.request.edits(lambda stored: stored).described():
+        for one in edit.get("patch") or ():
+            yield edit_in_words({"edit": one["op"], **{name: part for name, part in one.items() if name != "op"}})
+        if "patch" not in edit:
+            yield edit_in_words(edit)
 
 
 def _live_steps(child: RunInfo, step: int) -> dict[str, Any]:

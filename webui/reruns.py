@@ -90,13 +90,6 @@ class Started:
         """Whether its process is gone."""
         return self.ended_at is not None
 
-    @property
-    def problem(self) -> str:
-        """What the process complained of, if it recorded no run; empty while it goes on."""
-        if not self.is_over or (self.told or {}).get("run"):
-            return ""
-        return self.process.err.text().strip()
-
 
 class Reruns:
     """The re-runs of one server; for any thread.
@@ -262,6 +255,10 @@ class Reruns:
         if started.process.stopped:
             return "stopped"
         return "diverged" if (started.told or {}).get("status") == "diverged" else "refused"
+
+    def problem_of(self, started: Started, child: RunInfo | None) -> str:
+        """What the process of a re-run complained of that recorded nothing; empty of others, and while it goes on."""
+        return "" if child is not None or not started.is_over else started.process.err.text().strip()
 
     def news_of(self, number: int) -> tuple[dict[str, Any], bool]:
         """What those are told who follow a re-run, and whether it is over: {status, run, head}."""

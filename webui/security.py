@@ -155,6 +155,8 @@ def _check_change(guard: Guard, *, by_header: bool) -> None:
         abort(403, "This server was started with --read-only: it changes nothing.")
     origin = request.headers.get("Origin")
     site = request.headers.get("Sec-Fetch-Site")
+    if origin == "null" and site == "same-origin":
+        origin = None  # a form of ours: browsers hide its origin because of our Referrer-Policy, and tell it so
     if origin is not None and origin != request.host_url.rstrip("/"):
         abort(403, "The request comes from a page of another site.")
     if origin is None and site not in (None, "same-origin"):
