@@ -1,28 +1,26 @@
 """Between events and the bytes that are stored: what is written, what is hashed, what is read back.
 
 The body of an event is the strict JSON of its data, after encoding (`values`) and redaction (`redaction`); defaults
-are left out. Two things leave the body before it is hashed, and stand there as tags instead:
-
-- a conversation, `{"$type": "messages", "hash": …, "count": n}`: a model request repeats the whole history, so each
-  message is stored once under its content address. The tag's hash covers the messages' addresses, never a
-  store's own numbering, so an event hash means the same in every store;
-- a large value, `{"$type": "blob", "hash": …, "size": n}`: stored once under its content address.
+are left out. Two things leave the body before it is hashed, and stand there as tags instead (`kept_apart`): the
+conversations of a model request, and large values. A tag's hash covers the content addresses of what it stands for,
+never a store's own numbering, so an event hash means the same in every store.
 
 The chain covers the stored bytes: verifying needs no decoding, and reading old shapes changes no hash.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .events import EVENT_OF_KIND, Data, Event, UnknownEvent
 from .frozen import FrozenDict
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
+from .kept_apart import BLOB_LIMIT, Contents, addresses_in, blobs_moved, digest_of, fill, request_moved
 from .plain import as_plain
 from .upcasters import upcast, version_of
 from .values import dumps, encode_bytes, loads
@@ -30,17 +28,17 @@ from .values import dumps, encode_bytes, loads
 if TYPE_CHECKING:
     from .redaction import Redactor
 
-BLOB_LIMIT: Final = 64 * 1024
-"""A body of more bytes than this has its largest values moved to blobs."""
-
-BLOB_VALUE: Final = 8 * 1024
-"""Only values of at least this many bytes are worth a blob."""
-
-REPEATED_TEXT: Final = 1_024
-"""Texts of a model request from so many characters on, such as a system prompt, are stored once, as blobs."""
-
-MESSAGE_TEXT: Final = 64
-"""A list of texts is a conversation if one of them has so many characters."""
+__all__ = [
+    "EPOCH",
+    "MICROSECOND",
+    "StoredEvent",
+    "addresses_in",
+    "body_of",
+    "decode_event",
+    "digest_of",
+    "encode_data",
+    "encode_event",
+]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -64,7 +62,7 @@ class StoredEvent:
         body: the stored bytes, or None when they were pruned.
         body_hash: "sha256:…" of the body; a row that was read has it only where the body was pruned.
         hash: "sha256:…", its link of the chain.
-        conversations: field of the request → the content addresses of its messages, in order.
+        conversations: name (see `kept_apart`) → the content addresses of its messages, in order.
         messages, blobs: content address → bytes, of what the body refers to; empty in a row that was read.
             These three can be filled where the row was made with dicts of its own.
     """
@@ -212,72 +210,15 @@ def encode_data(
 
 def _move_contents(body: dict[str, Any], row: StoredEvent) -> None:
     """Move out of the body what is stored once, and put tags there instead."""
-    row.conversations, row.messages, row.blobs = {}, {}, {}
-    if row.kind == "model.called":
-        body = _move_conversations(body, row)
+    contents = Contents()
+    if row.kind == "model.called" and type(body.get("request")) is dict:
+        request = request_moved(body["request"], contents)
+        body = body if request is body["request"] else {**body, "request": request}
     if row.body is not None and len(row.body) > BLOB_LIMIT:
-        body = _move_blobs(body, row)
+        body = blobs_moved(body, contents)
+    row.conversations, row.messages, row.blobs = contents.conversations, contents.messages, contents.blobs
     if row.conversations or row.blobs:
         row.body = dumps(body)
-
-
-def is_conversation(value: Any) -> bool:
-    """Whether a list in a request is stored message by message: one of objects or texts, as histories are."""
-    return type(value) is list and any(
-        type(item) is dict or (type(item) is str and len(item) >= MESSAGE_TEXT) for item in value
-    )
-
-
-def _move_conversations(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
-    """Move each list of messages of the request, and each text that may be sent again and again, out of the body."""
-    request = body.get("request")
-    if type(request) is not dict:
-        return body
-    moved = {}
-    for name, value in request.items():
-        if type(value) is str and len(value) >= REPEATED_TEXT:
-            moved[name] = _kept_apart(value, row)
-        elif is_conversation(value):
-            addresses = []
-            for message in value:
-                content = dumps(message)
-                address = content_address(content)
-                row.messages[address] = content
-                addresses.append(address)
-            row.conversations[name] = addresses
-            moved[name] = {"$type": "messages", "hash": digest_of(addresses), "count": len(addresses)}
-    return {**body, "request": {**request, **moved}} if moved else body
-
-
-def digest_of(addresses: Sequence[str]) -> str:
-    """The hash of a conversation: over the content addresses of its messages, in order."""
-    return "sha256:" + hashlib.sha256("\n".join(addresses).encode()).hexdigest()
-
-
-def _move_blobs(body: dict[str, Any], row: StoredEvent) -> dict[str, Any]:
-    """Move the large values of the body, and of its request or arguments, out of it."""
-    out = dict(body)
-    for name, value in body.items():
-        if type(value) is dict and "$type" not in value and name in ("request", "arguments"):
-            out[name] = {key: _blob_for(inner, row) for key, inner in value.items()}
-        else:
-            out[name] = _blob_for(value, row)
-    return out
-
-
-def _blob_for(value: Any, row: StoredEvent) -> Any:
-    if type(value) not in (str, dict, list) or (type(value) is dict and value.get("$type") == "messages"):
-        return value
-    content = dumps(value)
-    return value if len(content) < BLOB_VALUE else _kept_apart(value, row, content)
-
-
-def _kept_apart(value: Any, row: StoredEvent, content: bytes | None = None) -> dict[str, Any]:
-    """Keep a value under its content address; returns the tag that stands for it."""
-    content = dumps(value) if content is None else content
-    address = content_address(content)
-    row.blobs[address] = content
-    return {"$type": "blob", "hash": address, "size": len(content)}
 
 
 def decode_event(
@@ -303,7 +244,8 @@ def decode_event(
     if row.body is not None and b'"$type"' in row.body:
         # An upcaster may look at any value.
         leave = _of_any_type(cls) if leave_blobs and row.version == version_of(row.kind) else None
-        body = _fill(body, row, read_messages, read_blob, leave)
+        messages_of = None if read_messages is None else partial(read_messages, row)
+        fill(body, messages_of, lambda address: loads(read_blob(address)), leave)
     version, body = upcast(row.kind, row.version, body)
     return cls(
         seq=row.seq,
@@ -318,51 +260,7 @@ def decode_event(
     )
 
 
-def _fill(
-    body: dict[str, Any],
-    row: StoredEvent,
-    read_messages: Callable[[StoredEvent, str], list[Any]] | None,
-    read_blob: Callable[[str], bytes],
-    leave: Callable[[str], bool] | None,
-) -> dict[str, Any]:
-    """Put conversations and blobs back where the codec put their tags; nowhere else: user data keeps its own."""
-
-    def value(name: str, item: Any, inner: bool = False) -> Any:
-        if type(item) is dict:
-            tag = item.get("$type")
-            if tag == "blob" and not (leave is not None and (inner or leave(name))):
-                return loads(read_blob(item["hash"]))
-            if tag == "messages" and read_messages is not None:
-                return read_messages(row, name)
-        return item
-
-    filled = {}
-    for name, item in body.items():
-        item = value(name, item)
-        if name in ("request", "arguments") and type(item) is dict and "$type" not in item:
-            item = {key: value(key, part, inner=True) for key, part in item.items()}
-        filled[name] = item
-    return filled
-
-
 def _of_any_type(cls: type[Event]) -> Callable[[str], bool]:
     """Says of a field of an event's data whether a tag may stand there as well as what it stands for."""
     fields = cls.model_fields["data"].annotation.model_fields  # type: ignore[union-attr]  # a subclass of Data, always
     return lambda name: name not in fields or fields[name].annotation is Any
-
-
-def addresses_in(body: Any) -> tuple[Mapping[str, str], list[str]]:
-    """The digests of conversations by field, and the blobs, that a stored body refers to; for verifying."""
-    conversations: dict[str, str] = {}
-    blobs: list[str] = []
-    places = list(body.items()) if type(body) is dict else []
-    for name in ("request", "arguments"):
-        inner = body.get(name) if type(body) is dict else None
-        if type(inner) is dict and "$type" not in inner:
-            places.extend(inner.items())
-    for name, item in places:
-        if type(item) is dict and item.get("$type") == "blob":
-            blobs.append(item["hash"])
-        elif type(item) is dict and item.get("$type") == "messages":
-            conversations[name] = item["hash"]
-    return conversations, blobs

@@ -19,9 +19,8 @@ from ..recorder.attaching import Answer, Attachment, Guard
 from ..recorder.calls import Call, Effect
 from ..recorder.delays import Asked
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
-from ..recorder.event_codec import digest_of, is_conversation
 from ..recorder.events import Data, Event, ReportData
-from ..recorder.hashes import content_address
+from ..recorder.kept_apart import with_tags
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
 from ..recorder.log_end import LogEnd
@@ -432,14 +431,4 @@ def _redacted(redactor: Redactor, stored: Any) -> Any:
 
 def _with_tags(kind: str, arguments: Any) -> Any:
     """The arguments of a call as a recording holds them: in the place of conversations the tags that stand for them."""
-    if kind != "model" or type(arguments) is not dict or "$type" in arguments:
-        return arguments
-    return {name: _as_conversation(value) for name, value in arguments.items()}
-
-
-def _as_conversation(value: Any) -> Any:
-    """A list of messages as the tag that stands for it; anything else as it is."""
-    if is_conversation(value):
-        digest = digest_of([content_address(dumps(message)) for message in value])
-        return {"$type": "messages", "hash": digest, "count": len(value)}
-    return value
+    return with_tags(arguments) if kind == "model" and type(arguments) is dict else arguments
