@@ -15,18 +15,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, expect
 
 WIDTHS: Final = {1440: 900, 1000: 800, 390: 844}
 """The widths that the pages are made for, in pixels, with a height to each."""
 
-SCHEMES: Final = ("light", "dark")
-
-WAIT: Final = 10_000
+WAIT: Final = 15_000
 """Milliseconds after which what a test waits for will not come."""
+
+expect.set_options(timeout=WAIT)
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS: Final = (
@@ -150,7 +149,6 @@ class Tabs:
             self.problems.append(f"console {message.type}: {message.text} ({message.location})")
 
 
-def path_of(page: Page) -> str:
-    """The address of a page, without the server's."""
-    parts = urlsplit(page.url)
-    return parts.path + (f"?{parts.query}" if parts.query else "") + (f"#{parts.fragment}" if parts.fragment else "")
+def expect_path(page: Page, path: str) -> None:
+    """The page has that address, query included, or soon will."""
+    expect(page).to_have_url(re.compile(f"^http://[^/]+{re.escape(path)}$"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,32 @@ def record_exact(store: Path) -> None:
             r.change(patch=edits, reason="one further")
             r.decide(step="Success", reasoning="exact")
         run.complete("exact")
+
+
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><b>bold</b>"
+ACTING = "\x1b[31mred\x1b[0m \u202eright to left\u202c \u200b\x00\x7f {{7*7}} '\"`"
+LINK = "javascript:alert(3)"
+
+
+def record_hostile(store: Path) -> None:
+    """A run whose names, values, messages and errors want to be markup, a script, a link or colours of a terminal."""
+    evil = {"text": MARKUP + ACTING, "link": LINK, MARKUP: {MARKUP: ACTING}, LONG_NAME: LONG_NAME, "": "no name"}
+
+    def tool(**_arguments: Any) -> dict[str, Any]:
+        return {"page": MARKUP, "link": LINK, "shown": ACTING}
+
+    def broken(**_arguments: Any) -> None:
+        raise ValueError(MARKUP + ACTING)
+
+    started = ar.record(f"{MARKUP}{LONG_NAME}", payload={"start": MARKUP}, input=MARKUP, store=store)
+    with suppress(RuntimeError), started as run:
+        run.messages.append({"role": "user", "content": MARKUP + ACTING})
+        with run.round() as r:
+            r.tool(f"fetch {MARKUP}", {"url": LINK, MARKUP: ACTING}, tool)
+            r.tool(LONG_NAME, {"to": LONG_NAME}, tool)
+            with suppress(ValueError):
+                r.tool("break", {}, broken)
+            r.report(ACTING + MARKUP)
+            r.change(new={"evil": evil}, reason=MARKUP)
+            r.decide(step="Retry", reasoning=MARKUP + "\n" + ACTING)
+        raise RuntimeError(MARKUP + ACTING)

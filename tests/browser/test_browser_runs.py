@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from browsing import Tabs, path_of, served
+from browsing import Tabs, expect_path, served
 from playwright.sync_api import expect
 from stage import record_many, record_refunds, recorded
 
@@ -41,8 +41,8 @@ def test_a_status_and_an_agent_are_chosen_without_a_button(tabs: Tabs) -> None:
     page.get_by_role("link", name="Clear").click()
     page.get_by_label("Agent", exact=True).select_option("agent 1")
     expect(page.locator("tbody tr")).to_have_count(18)
-    assert path_of(page) == "/runs?q=&status=&agent=agent+1"
-    assert tabs.open(path_of(page)).locator("tbody tr").count() == 18
+    expect_path(page, "/runs?q=&status=&agent=agent+1")
+    assert tabs.open("/runs?q=&status=&agent=agent+1").locator("tbody tr").count() == 18
 
 
 def test_a_slash_begins_a_search_and_what_does_not_fit_says_so(tabs: Tabs) -> None:
@@ -62,7 +62,7 @@ def test_a_slash_begins_a_search_and_what_does_not_fit_says_so(tabs: Tabs) -> No
 
 
 def test_a_column_sorts_down_and_then_up(tabs: Tabs) -> None:
-    """The order is told to the eye by an arrow, and to a screen reader; the newer of two alike comes first, then last."""
+    """The order is told to the eye by an arrow and to a screen reader; of two alike the newer comes first, then last."""
     page = tabs.open()
     head, names = page.get_by_role("columnheader", name="steps"), page.locator("tbody a.name")
     assert head.get_attribute("aria-sort") is None
@@ -72,7 +72,7 @@ def test_a_column_sorts_down_and_then_up(tabs: Tabs) -> None:
     head.get_by_role("link").click()
     expect(head).to_have_attribute("aria-sort", "ascending")
     assert names.all_text_contents()[:2] == ["run2", "run4"]
-    assert path_of(page) == "/runs?sort=steps"
+    expect_path(page, "/runs?sort=steps")
 
 
 def test_arrows_move_in_the_list_and_enter_opens_a_run(tabs: Tabs) -> None:

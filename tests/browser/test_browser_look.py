@@ -1,0 +1,149 @@
+"""Every page at every width in both schemes: nothing scrolls sideways, focus is seen, and axe-core has no objection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from browsing import WIDTHS, Tabs, served
+from playwright.sync_api import Page, expect
+from stage import record_exact, record_hostile, record_long, record_refunds, recorded
+
+PAGES: Final = {
+    "runs": "/runs",
+    "no run fits": "/runs?q=no+such+thing",
+    "run": "/runs/run1",
+    "step": "/runs/run1/steps/7",
+    "failed call": "/runs/run1/steps/9",
+    "messages": "/runs/run1/steps/7?part=messages",
+    "long run": "/runs/run4/steps/100",
+    "exact": "/runs/run5/steps/1",
+    "hostile runs": "/runs?q=%3Cscript%3E",
+    "hostile": "/runs/run6/steps/1",
+    "hostile diff": "/diff?from=run6:0&to=run6:1",
+    "hostile events": "/runs/run6/events",
+    "hostile tree": "/runs/run6/tree",
+    "hostile compare": "/compare/run6/run1",
+    "value": "/runs/run1/steps/7/value?path=/order",
+    "diff": "/diff?from=run1:6&to=run1:7",
+    "diff of runs": "/diff?from=run1:10&to=run3:10",
+    "diff start": "/diff",
+    "blame": "/runs/run1/blame?path=/order/total",
+    "events": "/runs/run1/events",
+    "search": "/runs/run1/search?q=coupon",
+    "compare": "/compare/run1/run3",
+    "compare start": "/compare",
+    "tree": "/runs/run1/tree",
+    "health": "/health",
+    "re-run": "/runs/run1/steps/7/rerun",
+    "re-runs": "/reruns",
+    "error": "/runs/run99",
+}
+
+SIDEWAYS: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+CUT: Final = """() => [...document.querySelectorAll("button, .tool, .button, select, h1, h2, th a")]
+  .filter((one) => one.offsetParent && !one.closest("[aria-hidden]"))
+  .filter((one) => {
+    const box = one.getBoundingClientRect(), scrolls = one.closest(".wide, .scroll, .pane, .panes");
+    return one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).textOverflow !== "ellipsis"
+      || (!scrolls && (box.right > innerWidth + 1 || box.left < -1));
+  })
+  .map((one) => one.textContent.trim().slice(0, 80))"""
+"""Buttons, links of the frame and headings whose text is wider than they are, or that reach out of the window."""
+
+FOCUS: Final = """() => {
+  const one = document.activeElement;
+  if (one === document.body) return null;
+  const style = getComputedStyle(one), box = one.getBoundingClientRect();
+  const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+  return {
+    is: one.outerHTML.slice(0, 120),
+    seen: (ring || one.matches(".split")) && box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0,
+  };
+}"""
+
+AXE: Final = {"resultTypes": ["violations"], "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """run1 to run3 are the example's, run4 is long, run5 holds what is hard to show, run6 what wants to be markup."""
+    folder = tmp_path_factory.mktemp("look")
+    acts = (record_refunds, lambda store: record_long(store, 200), record_exact, record_hostile)
+    with served(recorded(folder, *acts), folder / "said", "--app", "agentreplay.examples.refunds:step") as found:
+        yield found
+
+
+def settled(page: Page) -> None:
+    """Wait for what a page loads by itself after it is there."""
+    expect(page.locator("[data-complete=no], #payload[data-src]")).to_have_count(0)
+
+
+def objections(page: Page) -> list[str]:
+    """What axe-core finds that is serious or critical, with where it is."""
+    found: dict[str, Any] = page.evaluate("options => axe.run(document, options)", AXE)
+    return [
+        f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node['failureSummary'][:300]}"
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_its_window_and_can_be_read_by_everybody(tabs: Tabs, name: str) -> None:
+    """No sideways scroll and nothing cut off at any width; and in both schemes nothing serious by axe-core's rules."""
+    if name == "error":
+        tabs.expect_status(404)
+    page = tabs.open(PAGES[name])
+    settled(page)
+    page.evaluate(AXE_SCRIPT)
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate(SIDEWAYS) == 0, f"at {width}"
+        assert page.evaluate(CUT) == [], f"at {width}"
+    for width, scheme in ((390, "dark"), (1440, "dark"), (1440, "light")):
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme=scheme)
+        assert objections(page) == [], f"at {width}, {scheme}"
+
+
+@pytest.mark.parametrize("name", ["step", "diff", "compare", "tree", "health", "runs", "re-run", "search", "events"])
+def test_focus_is_seen_wherever_it_is(tabs: Tabs, name: str) -> None:
+    """Tab goes through the page, and each place that it comes to has a ring and is in view."""
+    page = tabs.open(PAGES[name])
+    settled(page)
+    visited = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        place = page.evaluate(FOCUS)
+        if place is None:
+            break
+        visited.append(place)
+    assert len(visited) >= 8
+    assert [place["is"] for place in visited if not place["seen"]] == []
+
+
+@pytest.mark.parametrize("key", ["?", "g"])
+def test_a_dialog_can_be_read_by_everybody(tabs: Tabs, key: str) -> None:
+    """It is named, fits a phone, and keeps the focus within."""
+    page = tabs.open("/runs/run1/steps/7", width=390, scheme="dark")
+    page.keyboard.press(key)
+    dialog = page.locator("dialog[open]")
+    expect(dialog).to_be_visible()
+    page.evaluate(AXE_SCRIPT)
+    assert objections(page) == []
+    assert dialog.evaluate("one => one.contains(document.activeElement) && one.scrollWidth <= one.clientWidth")
+
+
+def test_nothing_moves_where_motion_is_not_wanted(tabs: Tabs) -> None:
+    """The pulse of what is live is an animation only where the system does not ask for less."""
+    page = tabs.open("/runs/run1", reduced_motion="reduce")
+    moving = "document.getAnimations().length"
+    page.locator("#head .status").evaluate("one => { one.className = 'status running'; }")
+    assert page.evaluate(moving) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) == 1
