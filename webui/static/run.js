@@ -221,7 +221,9 @@ class RunPage {
   }
 
   blameOfFocus() {
-    const node = document.activeElement.closest("[data-path]") || find("#detail [data-path]:hover");
+    // In the payload it is the line that shows its buttons: the last that was pointed at, or moved to.
+    const node = document.activeElement.closest(".changes [data-path]") || find("#nodetools")?.closest("[data-path]")
+      || find("#detail [data-path]:hover");
     const tree = find("[data-tree]");
     if (!node || !tree?.dataset.blame) return say("Choose a value of the payload first: ↓ and ↑ move in it.");
     blame(`${tree.dataset.blame}&path=${node.dataset.path}`);
