@@ -59,6 +59,15 @@ _EVENT_LOOPS: Final = (
 )
 """What runs tasks and threads."""
 
+_RUNS: Final = frozenset(
+    (
+        (asyncio.events.__file__, "_run"),
+        (threading.__file__, "_bootstrap_inner"),
+        (os.path.join(_HERE, "recorder", "loop.py"), "run"),
+    )
+)
+"""The functions beyond which something else than the running task or thread is at work."""
+
 
 def call_site(*, of_child: bool = False) -> str | None:
     """The place of the nearest frame that is the user's own, as "file.py:line"; None between two steps of an agent.
@@ -74,6 +83,17 @@ def call_site(*, of_child: bool = False) -> str | None:
         if path.startswith(_EVENT_LOOPS):  # a task that stands by itself; its loop was started for whatever reason
             return None
         if not path.startswith(_NOT_THE_USERS):
+            return place(path, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def starting_site() -> str | None:
+    """The place of the user's code that starts a task or a thread here, perhaps through asyncio, as in `call_site`."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) not in _RUNS:
+        path = frame.f_code.co_filename
+        if not path.startswith((*_NOT_THE_USERS, *_EVENT_LOOPS)):
             return place(path, frame.f_lineno)
         frame = frame.f_back
     return None

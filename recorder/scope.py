@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .attaching import waiting, waits
+from .reads import starting_site
 from .timers import carrying_call_at
 from .turns import joined, left
 
@@ -38,12 +39,14 @@ class TaskPath:
 
     Attributes:
         text: as events show it.
+        site: where it was started, in code that is executed against a recording; else None.
     """
 
-    __slots__ = ("_children", "_round", "_timers", "text")
+    __slots__ = ("_children", "_round", "_timers", "site", "text")
 
     def __init__(self, text: str = "0", round: int = -1) -> None:
         self.text = text
+        self.site: str | None = None
         self._round = round
         self._children = (round, itertools.count())
         self._timers = (round, itertools.count(1))
@@ -85,7 +88,10 @@ class Scope:
 
     def in_new_task(self) -> Scope:
         """The scope of a task or thread that this code starts now."""
-        return Scope(self.recorder, self.within, self.task.child(self.recorder.round))
+        task = self.task.child(self.recorder.round)
+        if self.recorder.attachment is not None:
+            task.site = starting_site()
+        return Scope(self.recorder, self.within, task)
 
 
 current: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("agentreplay_scope", default=None)
@@ -114,6 +120,15 @@ class entered:
 # -- carrying it -------------------------------------------------------------------------------------
 
 
+_thread: Final = threading.local()
+
+
+def task_of_thread() -> TaskPath | None:
+    """The path with which the running thread was started; `to_thread` puts the scope of its caller in its place."""
+    task: TaskPath | None = _thread.__dict__.get("task")
+    return task
+
+
 class BackgroundThread(threading.Thread):
     """A thread of ours, which belongs to no run."""
 
@@ -123,9 +138,12 @@ def at_work(scope: Scope) -> Iterator[None]:
     """In a block of a thread that the run started: who attaches code to a recording may ask which of them there are."""
     threads, own = scope.recorder.threads, threading.get_ident()
     threads[own] = threads.get(own, 0) + 1
+    before = _thread.__dict__.get("task")
+    _thread.task = scope.task
     try:
         yield
     finally:
+        _thread.task = before
         if threads[own] == 1:
             del threads[own]
         else:

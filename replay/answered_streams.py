@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..recorder.events import ErrorInfo, Event
-from ..recorder.reads import call_site
 from ..recorder.run_recorder import error_info
 from ..recorder.values import encode
 from .changes import MISSING
 from .divergence import Difference
 from .script import RecordedCall
+from .sites import site_of_code
 
 if TYPE_CHECKING:
     from .recorded_run import RecordedRun
@@ -106,7 +106,7 @@ class AnsweredStream:
     def _difference(self, expected: Any, actual: Any) -> Difference:
         call, ended = self._recorded, self._ended
         difference = self._run.course.comparison_of(self._run).value(
-            "another outcome", call.strand, ended or call.called, expected, actual, name=call.name, site=call_site()
+            "another outcome", call.strand, ended or call.called, expected, actual, name=call.name, site=site_of_code()
         )
         return difference.of_call(call.call, call.kind)
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..recorder.event_codec import body_of
 from ..recorder.events import Data, Event
-from ..recorder.reads import call_site
 from ..recorder.values import encode
 from .changes import MISSING
 from .divergence import Difference
 from .said import Recorded, Said, Saying, sayings
 from .script import SAID, Strand
+from .sites import site_of_code
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -86,7 +86,7 @@ class ComparedSaid:
             if met.recorded.saying.rule != saying.rule:
                 expected, actual = [_named(one) for one in (met.recorded.saying, saying)]
         self._differs(
-            self._whole.value(saying.kind, strand, event, expected, actual, name=name, site=call_site()), saying
+            self._whole.value(saying.kind, strand, event, expected, actual, name=name, site=site_of_code()), saying
         )
 
     def _note_order(self, round: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.events import Event
-from ..recorder.reads import call_site, raise_site
+from ..recorder.reads import raise_site
 from ..recorder.redaction import without_digests
 from ..recorder.run_recorder import UNDECIDED
 from ..recorder.values import encode
@@ -23,6 +23,7 @@ from .comparing_reads import ComparedReads
 from .comparing_said import ComparedSaid
 from .divergence import Difference, Kind, call_difference, hint_for, missing_call, value_difference
 from .script import RecordedCall, Strand, key_of
+from .sites import site_of_code
 
 if TYPE_CHECKING:
     from .course import Course
@@ -67,7 +68,7 @@ class Comparison:
             case "step.decided":
                 self._decides(data, strand)
             case "payload.changed":
-                self._changed.setdefault(strand.round, []).append((data.hash_after, call_site()))
+                self._changed.setdefault(strand.round, []).append((data.hash_after, site_of_code()))
             case "round.finished":
                 self._round_finishes(data, strand)
                 self._in_round = False
@@ -99,20 +100,20 @@ class Comparison:
         if number >= len(recorded.decided):
             self.ends_at(strand)
             self._missing(strand)
-            self._part("another decision", strand, None, MISSING, actual, site=call_site())
+            self._part("another decision", strand, None, MISSING, actual, site=site_of_code())
             return
         event = recorded.decided[number]
         expected = event.data.decision
         if self.same("decision", "", expected, actual):
             texts = [{"raw": raw} for raw in (event.data.raw, self._run.redacted(data.raw))]
             if not self.same("decision", "", *texts):
-                self._part("another decision", strand, event, *texts, site=call_site())
+                self._part("another decision", strand, event, *texts, site=site_of_code())
             return
         if actual == _UNDECIDED or (expected == _UNDECIDED and recorded.outcome in _BROKEN_OFF):
             self._undecided.append((event, expected, actual))  # an error may have come first
             return
         self._missing(strand, before=event.seq)
-        self._part("another decision", strand, event, expected, actual, site=call_site())
+        self._part("another decision", strand, event, expected, actual, site=site_of_code())
 
     def _round_finishes(self, data: Any, strand: Strand) -> None:
         recorded = self._script.round(strand.round)
@@ -289,7 +290,7 @@ class Comparison:
         if self.same("model", call.name, *trees):
             return
         strand = call.strand
-        difference = self.value("other arguments", strand, call.called, *trees, name=call.name, site=call_site())
+        difference = self.value("other arguments", strand, call.called, *trees, name=call.name, site=site_of_code())
         hint = hint_for("other arguments", self._run.info.id, strand.round, call, difference.changes)
         difference = replace(difference.of_call(call.call, "model"), hint=hint)
         if self._course.is_strict:
@@ -333,7 +334,7 @@ class Comparison:
             of_the_task,
             others,
             step=strand.round,
-            site=call_site(),
+            site=site_of_code(),
             run=self._run.info.id,
             ignore=self._course.ignore,
         )
@@ -370,7 +371,7 @@ class Comparison:
             self.ends_at(strand)
         of_the_task = [call for call, event in calls.values() if event.task == strand.task]
         others = [call for call, event in calls.values() if event.task != strand.task]
-        options: dict[str, Any] = {"step": strand.round, "site": call_site(of_child=True), "run": run.info.id}
+        options: dict[str, Any] = {"step": strand.round, "site": site_of_code(of_child=True), "run": run.info.id}
         difference = call_difference("agent", name, arguments, of_the_task, others, ignore=course.ignore, **options)
         self.reads.tell_of_odd(difference, strand)
         self.tell(difference)
@@ -390,7 +391,7 @@ class Comparison:
         expected = MISSING if event is None else _question(event.data.name, event.data.reason)
         if event is None or not self.same("outcome", "", expected, actual):
             self._missing(strand, before=None if event is None else event.seq)
-            self._part("another outcome", strand, event, expected, actual, name=name, site=call_site())
+            self._part("another outcome", strand, event, expected, actual, name=name, site=site_of_code())
 
     # -- telling -----------------------------------------------------------------------------------------
 

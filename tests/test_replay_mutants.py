@@ -382,10 +382,10 @@ WORDS = 'words = await all_of(stream([{"content": "one two three"}]))'
 SUMMARY = '        async with asyncio.timeout(30):\n            summary = await digest("e")\n'
 
 AT_A_TIME = [
-    Mutant("fleet", '("a", "b", "c")', '("a", "b", "x")', 1, "other arguments", "1.3", "/page"),
-    Mutant("fleet", "wait=0.003", "wait=0.004", 1, "other arguments", "1.1", "/wait"),
+    Mutant("fleet", '("a", "b", "c")', '("a", "b", "x")', 1, "other arguments", "1.3", "/page", "gather("),
+    Mutant("fleet", "wait=0.003", "wait=0.004", 1, "other arguments", "1.1", "/wait", "gather("),
     Mutant("fleet", '("a", "b", "c")', '("a", "b")', 1, "missing call", "1.3", ""),
-    Mutant("fleet", '("a", "b", "c")', '("a", "b", "c", "x")', 1, "other arguments", "1.4", "/page"),
+    Mutant("fleet", '("a", "b", "c")', '("a", "b", "c", "x")', 1, "other arguments", "1.4", "/page", "gather("),
     Mutant("fleet", '("a", "b", "c")', '("c", "b", "a")', 1, "another payload", None, "/pages", '"pages": pages'),
     Mutant("fleet", FIRST, '        first = "<d>"\n', 1, "missing call", "1.4", ""),
     Mutant("fleet", 'fetch("d")', 'digest("d")', 1, "another call", "1.4", "", 'digest("d")'),
@@ -399,9 +399,9 @@ AT_A_TIME = [
     Mutant("fleet", SUMMARY, '        summary = "?"\n', 2, "missing call", "2.2", ""),
     Mutant("fleet", '"words": words,', '"words": words[1:],', 2, "another payload", None, "/words/0", "words[1:]"),
     Mutant("fleet", 'reasoning="read"', 'reasoning="seen"', 2, "another decision", None, "/reasoning"),
-    Mutant("fleet", '("f", "g")', '("f", "x")', 3, "other arguments", "run3", "/payload/page"),
+    Mutant("fleet", '("f", "g")', '("f", "x")', 3, "other arguments", "run3", "/payload/page", "gather("),
     Mutant("fleet", '("f", "g")', '("f",)', 3, "missing call", "run3", ""),
-    Mutant("fleet", '("f", "g")', '("f", "g", "x")', 3, "extra call", None, ""),
+    Mutant("fleet", '("f", "g")', '("f", "g", "x")', 3, "extra call", None, "", "gather("),
     Mutant("fleet", "sleep(0.01)\n", 'sleep(0.01)\n    await fetch("z")\n', 3, "extra call", None, "", 'fetch("z")'),
     Mutant("fleet", "sleep(0.01)\n", "sleep(0.01)\n    raise OSError(3)\n", 3, "another error", None, "", "OSError(3)"),
     Mutant("fleet", "[result.value for result in results]", "results[0].value", 3, "another outcome", None, "/value"),
@@ -645,7 +645,15 @@ REFACTORINGS = [
         (("    results = await asyncio.gather(*runs)\n", "    results = [await run for run in runs]\n"),),
         ("results came in another order than they were recorded in",),
     ),
-    Refactoring("fleet", "a pause is longer", (("await asyncio.sleep(0.01)", "await asyncio.sleep(30)"),)),
+    Refactoring(
+        "fleet",
+        "a pause is longer",
+        (("await asyncio.sleep(0.01)", "await asyncio.sleep(30)"),),
+        (
+            "step 3: asyncio.sleep at replay_agents.py:289 is given 30 s, and was given 0.01 s when it was recorded; it "
+            "fires by the log all the same",
+        ),
+    ),
     Refactoring("fleet", "a pause is left out", (("    await asyncio.sleep(0.01)\n", ""),)),
     Refactoring("fleet", "a time limit is left out", ((SUMMARY, '        summary = await digest("e")\n'),)),
     Refactoring(

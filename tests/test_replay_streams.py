@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Any
 
 import agentreplay as ar
@@ -173,6 +173,12 @@ def leaves_open() -> Any:
 
 
 KEPT: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_kept() -> Iterator[None]:
+    yield
+    KEPT.clear()
 
 
 async def asends(value: Any = "x") -> Any:
