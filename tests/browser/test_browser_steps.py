@@ -212,7 +212,9 @@ def test_a_call_opens_to_what_was_asked_answered_and_raised(tabs: Tabs) -> None:
     failed = events.locator("li", has_text="tool.failed").last
     failed.locator("summary").first.click()
     failed.locator("summary", has_text="error {4 keys}").click()
-    expect(failed.locator(".node", has_text="message").first).to_contain_text("a refund of 95.50 is more than the 77.70")
+    expect(failed.locator(".node", has_text="message").first).to_contain_text(
+        "a refund of 95.50 is more than the 77.70"
+    )
 
 
 def test_what_was_opened_stays_open_at_the_next_step(tabs: Tabs) -> None:
