@@ -134,7 +134,7 @@ def plan(
     for event in before:
         if event.kind in ANSWERED and event.within is None:
             answered[ANSWERED[event.kind]] += 1
-    deeds = list(reversed([*compensable_calls(log, step, child)])) if compensate else []
+    deeds = list(compensable_calls(log, step, child)) if compensate else []
     state = fold(before, check=False)
     # What is secret is told by its place alone.
     edited = replace(edits, secrets={}).apply(state.stored_payload, stored=True)
@@ -146,9 +146,22 @@ def plan(
         tuple(edits.described()),
         diff_values(state.stored_payload, edited),
         tuple(planned_calls(after, step, edits, frozenset(allow), reuse, child)),
-        tuple([(call.call, call.name) for call in deeds if call.called.hash not in undone]),
-        tuple([(call.call, call.name, undone[call.called.hash]) for call in deeds if call.called.hash in undone]),
+        *undoing(deeds, undone),
     )
+
+
+def undoing(
+    deeds: Sequence[CallOfStep], undone: Mapping[str, str]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, str], ...]]:
+    """What a re-run undoes of some calls, and what it leaves out, as `Plan` has it.
+
+    Args:
+        deeds: the calls, in order.
+        undone: what re-runs have undone already (`compensating.undone_in`).
+    """
+    by = [(call, undone.get(call.called.hash)) for call in reversed(deeds)]
+    left = [(call.call, call.name) for call, run in by if run is None]
+    return tuple(left), tuple([(call.call, call.name, run) for call, run in by if run is not None])
 
 
 NO_FAILURE: Final = "the last one"

@@ -104,7 +104,9 @@ class RerunRequest:
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "secrets"}
         default = RerunRequest()
         return {
-            name: value for name, value in given.items() if value is not ... and value != getattr(default, name)
+            name: value
+            for name, value in given.items()
+            if value is not ... and value not in (getattr(default, name), [])
         } | ({"input": self.input} if self.input is not ... else {})
 
     @classmethod

@@ -84,6 +84,7 @@ SCHEMAS["Plan"] = record(
         "calls": list_of({"type": "object"}),
         "refused": list_of(TEXT),
         "compensated": list_of({"type": "object"}),
+        "undone": list_of({"type": "object"}),
         "cut": {"type": "boolean"},
     }
 )

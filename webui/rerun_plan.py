@@ -18,15 +18,16 @@ from ..recorder.errors import UsageError
 from ..recorder.events import Event
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import already_stored
-from ..replay.compensating import compensable_calls
+from ..replay.compensating import compensable_calls, undone_in
 from ..replay.diff import diff_values
 from ..replay.edits import Edits
 from ..replay.ignoring import IgnoreRules
 from ..replay.live_calls import SAFE
-from ..replay.planning import ANSWERED, Plan, PlannedCall, planned_calls
+from ..replay.planning import ANSWERED, Plan, PlannedCall, planned_calls, undoing
 from ..replay.rerun_request import RerunRequest
 from ..replay.rerunning import rerun_course
 from ..replay.step_places import start_of
+from ..replay.timeline import CallOfStep
 from .edited_json import refuse_damaged
 from .site import Kept, site
 
@@ -115,9 +116,10 @@ def forecast(info: RunInfo, step: int, request: RerunRequest) -> Forecast:
 
     allow = frozenset(request.allow)
     calls = tuple(planned_calls(ahead.events, step, edits, allow, request.reuse, child))
-    undone: list[Any] = []
+    deeds: list[CallOfStep] = []
+    undone: dict[str, str] = {}
     if request.compensate:
-        undone = list(compensable_calls(ahead.events, step, child))
+        deeds, undone = list(compensable_calls(ahead.events, step, child)), undone_in(found.store)
     plan = Plan(
         info.id,
         step,
@@ -126,7 +128,7 @@ def forecast(info: RunInfo, step: int, request: RerunRequest) -> Forecast:
         tuple(edits.described()),
         diff_values(before, after),
         calls,
-        tuple([(call.call, call.name) for call in reversed(undone)]),
+        *undoing(deeds, undone),
     )
     return Forecast(plan, tuple(_tools(calls, allow)), ahead.is_cut)
 
