@@ -497,7 +497,14 @@ def test_no_re_run_outlives_its_server(counting: Site, number: signal.Signals) -
         token = json.loads(asked_of(f"{address}api/v1"))["csrf"]
         body = json.dumps({"step": 2, "set": {"/slow": 600}}).encode()
         asked_of(f"{address}api/v1/runs/run1/rerun", body, token)
-        until(lambda: len(counting.store.runs()) == 2)
+        found: dict[str, Any] = {}
+
+        def records() -> bool:
+            found.update(json.loads(asked_of(f"{address}api/v1/reruns/1")))
+            return found["run"] is not None or found["over"]
+
+        until(records)
+        assert found["run"] == "run2", found
         server.send_signal(number)
         server.wait(30)
     finally:
