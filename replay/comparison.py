@@ -13,11 +13,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ..recorder.errors import RecordedError
 from ..recorder.events import Event
+from ..recorder.introspection import isinstance_of
 from ..recorder.reads import raise_site
 from ..recorder.redaction import without_digests
 from ..recorder.run_recorder import UNDECIDED
-from ..recorder.values import encode
+from ..recorder.values import encode, is_tag, lossy_in
 from .changes import MISSING
 from .comparing_reads import ComparedReads
 from .comparing_said import ComparedSaid
@@ -193,6 +195,12 @@ class Comparison:
             site = None if actual.error is None else raise_site(actual.error.value)
             self._part("another error", strand, finished, *shown, site=site)
             return
+        # What a rule leaves out of the message is in there, too.
+        alike = error is not None and error.message == self._run.redacted(actual.error.message)
+        if error is not None and alike and not isinstance_of(actual.error.value, RecordedError):
+            inner = [_inside(stored) for stored in (error.value, self._run.redacted(encode(actual.error.value).stored))]
+            if None not in inner and not self.same("error", "", *inner):
+                self._part("another error", strand, finished, *inner, site=raise_site(actual.error.value))
         self._settle()
         self._missing(strand)
         if rounds > strand.round:
@@ -437,7 +445,17 @@ class Comparison:
 
 
 def _told(error: Any) -> dict[str, Any]:
-    return {"type": error.type, "message": error.message}
+    """What is compared of an error, an `ErrorInfo`; what stands for a recorded one is told as that."""
+    told = error.value if isinstance_of(error.value, RecordedError) else error
+    return {"type": told.type, "message": told.message}
+
+
+def _inside(stored: Any) -> dict[str, Any] | None:
+    """What an exception in stored form holds; None where that is not known, or not exactly."""
+    if not is_tag(stored) or stored["$type"] != "exception":
+        return None
+    held = {name: stored[name] for name in ("args", "state") if name in stored}
+    return None if lossy_in(held) else held
 
 
 def _question(name: str, reason: Any) -> dict[str, Any]:

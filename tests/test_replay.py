@@ -445,6 +445,52 @@ def test_code_that_begins_no_run_is_no_success() -> None:
         assert "nothing was compared" in str(caught.value)
 
 
+def test_a_run_that_ended_with_a_tools_error_of_an_unknown_class_replays() -> None:
+    """What stands for the error is told as the error that it stands for."""
+
+    class Unknown(Exception):
+        pass
+
+    @ar.tool(safety="pure")
+    def fail() -> None:
+        raise Unknown("no luck")
+
+    @ar.agent("fails")
+    def fails(i: int, context: ar.Context) -> None:
+        fail()
+
+    store = MemoryStore()
+    with pytest.raises(Unknown):
+        fails.run({}, store=store)
+    assert ar.replay("run1", fails, store=store).verdict == "identical"
+
+
+def test_what_an_error_holds_is_compared() -> None:
+    """Another attribute or argument of an error that ends the run is told, though its message is the same."""
+    code = 1
+
+    class Refused(Exception):
+        def __init__(self) -> None:
+            super().__init__("refused")
+            self.code = code
+
+    @ar.agent("refuses")
+    def refuses(i: int, context: ar.Context) -> None:
+        context.uuid4()
+        raise Refused
+
+    store = MemoryStore()
+    with pytest.raises(Refused):
+        refuses.run({}, store=store)
+    assert ar.replay("run1", refuses, store=store).verdict == "identical"
+    code = 2
+    with pytest.raises(Divergence) as caught:
+        ar.replay("run1", refuses, store=store)
+    difference = caught.value.difference
+    assert (difference.kind, difference.path) == ("another error", "/state/code")
+    assert (difference.expected, difference.actual) == (1, 2)
+
+
 def test_a_replay_that_answers_nothing_is_no_success() -> None:
     """Where nothing was captured, whatever the code asked of the world it asked itself."""
     store = MemoryStore()
