@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, expect
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response, expect
 
 WIDTHS: Final = {1440: 900, 1000: 800, 390: 844}
 """The widths that the pages are made for, in pixels, with a height to each."""
@@ -119,7 +119,7 @@ class Tabs:
         context.on("response", self._answered)
         context.on("console", self._said)
         context.on("weberror", lambda error: self.problems.append(f"uncaught: {error.error}"))
-        context.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        context.on("dialog", self._asked_by_dialog)
         page = context.new_page()
         page.goto(self.address + path)
         return page
@@ -136,6 +136,10 @@ class Tabs:
     def _asked(self, request: Request) -> None:
         if not request.url.startswith((self.address + "/", "data:", "blob:")):
             self.problems.append(f"a request to {request.url}")
+
+    def _asked_by_dialog(self, dialog: Dialog) -> None:
+        self.problems.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _answered(self, response: Response) -> None:
         if response.status >= 400 and response.status not in self._expected:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
-from browsing import WIDTHS, Tabs, served
+from browsing import Tabs, served
+from looking import expect_fit, expect_readable, objections
 from playwright.sync_api import Page, expect
 from stage import record_exact, record_hostile, record_long, record_refunds, recorded
 
@@ -42,18 +42,6 @@ PAGES: Final = {
     "error": "/runs/run99",
 }
 
-SIDEWAYS: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-CUT: Final = """() => [...document.querySelectorAll("button, .tool, .button, select, h1, h2, th a")]
-  .filter((one) => one.offsetParent && !one.closest("[aria-hidden]"))
-  .filter((one) => {
-    const box = one.getBoundingClientRect(), scrolls = one.closest(".wide, .scroll, .pane, .panes");
-    return one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).textOverflow !== "ellipsis"
-      || (!scrolls && (box.right > innerWidth + 1 || box.left < -1));
-  })
-  .map((one) => one.textContent.trim().slice(0, 80))"""
-"""Buttons, links of the frame and headings whose text is wider than they are, or that reach out of the window."""
-
 FOCUS: Final = """() => {
   const one = document.activeElement;
   if (one === document.body) return null;
@@ -64,8 +52,6 @@ FOCUS: Final = """() => {
     seen: (ring || one.matches(".split")) && box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0,
   };
 }"""
-
-AXE: Final = {"resultTypes": ["violations"], "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 
 
 @pytest.fixture(scope="module")
@@ -82,17 +68,6 @@ def settled(page: Page) -> None:
     expect(page.locator("[data-complete=no], #payload[data-src]")).to_have_count(0)
 
 
-def objections(page: Page) -> list[str]:
-    """What axe-core finds that is serious or critical, with where it is."""
-    found: dict[str, Any] = page.evaluate("options => axe.run(document, options)", AXE)
-    return [
-        f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node['failureSummary'][:300]}"
-        for rule in found["violations"]
-        if rule["impact"] in ("serious", "critical")
-        for node in rule["nodes"]
-    ]
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_its_window_and_can_be_read_by_everybody(tabs: Tabs, name: str) -> None:
     """No sideways scroll and nothing cut off at any width; and in both schemes nothing serious by axe-core's rules."""
@@ -100,15 +75,8 @@ def test_a_page_fits_its_window_and_can_be_read_by_everybody(tabs: Tabs, name: s
         tabs.expect_status(404)
     page = tabs.open(PAGES[name])
     settled(page)
-    page.evaluate(AXE_SCRIPT)
-    for width, height in WIDTHS.items():
-        page.set_viewport_size({"width": width, "height": height})
-        assert page.evaluate(SIDEWAYS) == 0, f"at {width}"
-        assert page.evaluate(CUT) == [], f"at {width}"
-    for width, scheme in ((390, "dark"), (1440, "dark"), (1440, "light")):
-        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
-        page.emulate_media(color_scheme=scheme)
-        assert objections(page) == [], f"at {width}, {scheme}"
+    expect_fit(page)
+    expect_readable(page)
 
 
 @pytest.mark.parametrize("name", ["step", "diff", "compare", "tree", "health", "runs", "re-run", "search", "events"])
@@ -134,8 +102,7 @@ def test_a_dialog_can_be_read_by_everybody(tabs: Tabs, key: str) -> None:
     page.keyboard.press(key)
     dialog = page.locator("dialog[open]")
     expect(dialog).to_be_visible()
-    page.evaluate(AXE_SCRIPT)
-    assert objections(page) == []
+    assert objections(page, 390, "dark") == []
     assert dialog.evaluate("one => one.contains(document.activeElement) && one.scrollWidth <= one.clientWidth")
 
 

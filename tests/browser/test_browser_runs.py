@@ -62,7 +62,7 @@ def test_a_slash_begins_a_search_and_what_does_not_fit_says_so(tabs: Tabs) -> No
 
 
 def test_a_column_sorts_down_and_then_up(tabs: Tabs) -> None:
-    """The order is told to the eye by an arrow and to a screen reader; of two alike the newer comes first, then last."""
+    """The order is told to the eye by an arrow and to a screen reader; runs alike stand by their numbers."""
     page = tabs.open()
     head, names = page.get_by_role("columnheader", name="steps"), page.locator("tbody a.name")
     assert head.get_attribute("aria-sort") is None
