@@ -191,17 +191,18 @@ def encode_data(
             stored = {**stored, "lossy": list(lossy)}
             raw = dumps(stored)
     if redactor.rules.enabled:
-        if not redactor.is_clean(raw):
-            redacted = redactor.redact(stored)
-            if redacted is not stored:
-                stored, raw = redacted, dumps(redacted)
         if "stream" in stored and type(stored["stream"]) is list:
+            # First what its chunks are together: a chunk that was redacted by itself may lack a part of another secret.
             from .stream_redaction import redact_stream
 
             whole = redact_stream(stored["stream"], redactor)
             if whole is not stored["stream"]:
                 stored = {**stored, "stream": whole}
                 raw = dumps(stored)
+        if not redactor.is_clean(raw):
+            redacted = redactor.redact(stored)
+            if redacted is not stored:
+                stored, raw = redacted, dumps(redacted)
     row = StoredEvent(seq, round, kind, version, time, within, task, raw)
     if kind == "model.called" or len(raw) > BLOB_LIMIT:
         _move_contents(stored, row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.redaction import Redactor
 from agentreplay.recorder.stream_redaction import redact_stream
+from agentreplay.recorder.values import decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -138,7 +140,7 @@ def together(chunks: list[Any], owners: list[int], stream: int) -> str:
     )
 
 
-@pytest.mark.parametrize("size", [1, 3, 7])
+@pytest.mark.parametrize("size", [1, 3, 7, 25])
 @pytest.mark.parametrize("form", FORMS)
 @given(st.integers(1, 5), st.lists(st.integers(0, 4), max_size=60))
 @settings(max_examples=15)
@@ -175,3 +177,161 @@ def test_a_number_on_each_chunk_marks_no_stream() -> None:
     made = redact_stream(chunks, REDACTOR)
 
     assert "".join(chunk["text"] for chunk in made) == REDACTOR.redact_text(SECRET)
+
+
+# -- streams in bytes and lines ----------------------------------------------------------------------------------------
+
+PASSWORD = "Zq7Xk2-Lm9Pw4"
+WIRES: dict[str, Any] = {
+    "events": lambda said: f"data: {json.dumps(said)}\n\n",
+    "named events": lambda said: f"event: delta\r\ndata:{json.dumps(said)}\r\n\r\n",
+    "lines of JSON": lambda said: json.dumps(said, separators=(",", ":")) + "\n",
+    "letters of their own": lambda said: json.dumps(said, ensure_ascii=False) + "\n",
+    "parts with names": lambda said: f"0:{json.dumps(said)}\n",
+}
+
+
+def said_on(wire: str) -> list[Any]:
+    """What the lines of a wire say."""
+    starts = ("data: ", "data:", "0:")
+    lines = [line for line in wire.splitlines() if "{" in line]
+    return [json.loads(next((line[len(at) :] for at in starts if line.startswith(at)), line)) for line in lines]
+
+
+def as_bytes(chunks: list[bytes]) -> list[Any]:
+    return [encode(chunk).stored for chunk in chunks]
+
+
+def of_bytes(chunks: list[Any]) -> list[bytes]:
+    return [decode(chunk) for chunk in chunks]
+
+
+@given(st.text("ab é\n", max_size=8), st.text("ab é\n", max_size=8), st.lists(st.integers(0, 80), max_size=6))
+def test_however_a_secret_is_cut_in_bytes_it_is_replaced(before: str, after: str, cuts: list[int]) -> None:
+    """Also where a letter is cut; chunks of bytes stay chunks of bytes, as many as they were."""
+    whole = f"{before} {SECRET} {after}".encode()
+    places = sorted({0, len(whole), *(cut % len(whole) for cut in cuts)})
+    chunks = [whole[start:stop] for start, stop in pairwise(places)]
+    made = of_bytes(redact_stream(as_bytes(chunks), REDACTOR))
+    assert b"".join(made) == REDACTOR.redact_text(whole.decode()).encode()
+    assert len(made) == len(chunks)
+
+
+def test_a_secret_whose_letter_is_cut_is_replaced() -> None:
+    """What is known by its name is found in bytes as it is in a text."""
+    redactor = Redactor(b"k" * 32)
+    redactor.learn("password", "Zq7é-Lm9ü-Pw4Rt8")
+    whole = "it is Zq7é-Lm9ü-Pw4Rt8, he says".encode()
+    for cut in range(1, len(whole)):
+        made = of_bytes(redact_stream(as_bytes([whole[:cut], whole[cut:]]), redactor))
+        assert b"".join(made) == redactor.redact_text(whole.decode()).encode()
+
+
+@pytest.mark.parametrize("in_bytes", [True, False])
+@pytest.mark.parametrize("wire", WIRES)
+@given(st.integers(1, 40), st.integers(1, 3), st.lists(st.integers(0, 2000), max_size=12), st.booleans())
+@settings(max_examples=15)
+def test_a_secret_is_replaced_on_the_wire(
+    wire: str, in_bytes: bool, size: int, count: int, cuts: list[int], whole: bool
+) -> None:
+    """However a provider sends it: a delta on each line, several answers by turns, the lines cut anywhere or not."""
+    texts = [f"é a {SECRET[:-1]}{number} z" if number != 1 else "it is fine today, is it" for number in range(count)]
+    said, owners = interleaved("choices", texts, size, [])
+    lines = [WIRES[wire](item) for item in said]
+    sent = "".join(lines)
+    data = sent.encode()
+    chunks: list[Any] = [line.encode() for line in lines]
+    if not whole:
+        places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
+        chunks = [data[start:stop] for start, stop in pairwise(places)]
+    if not in_bytes:
+        chunks = lines if whole else [sent[: len(sent) // 3], sent[len(sent) // 3 :]]
+    # A chunk by itself, which a text may be whole in, is redacted like any value.
+    made = REDACTOR.redact(redact_stream(as_bytes(chunks) if in_bytes else chunks, REDACTOR))
+    assert len(made) == len(chunks)
+    together_again = b"".join(of_bytes(made)).decode() if in_bytes else "".join(made)
+    for number, text in enumerate(texts):
+        assert together(said_on(together_again), owners, number) == REDACTOR.redact_text(text)
+    assert len(said_on(together_again)) == len(said)
+    assert redact_stream(made, REDACTOR) == made
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 30])
+@pytest.mark.parametrize("form", ["tool calls", "blocks of json"])
+@pytest.mark.parametrize("in_lines", [True, False])
+def test_arguments_in_parts_are_read_as_what_they_say(in_lines: bool, form: str, size: int) -> None:
+    """What stands under a secret name is secret in JSON that comes in parts of a text, too."""
+    texts = [json.dumps({"host": "db", "password": PASSWORD + str(number), "note": 'a "b"'}) for number in range(2)]
+    said, owners = interleaved(form, texts, size, [])
+    chunks: list[Any] = [f"data: {json.dumps(item)}\n\n" for item in said] if in_lines else said
+    made = redact_stream(chunks, REDACTOR)
+    again = said_on("".join(made)) if in_lines else made
+    for number, text in enumerate(texts):
+        arguments = together(again, owners, number)
+        assert arguments == REDACTOR.redact_text(text)
+        assert json.loads(arguments)["password"] != PASSWORD + str(number)
+
+
+def test_lines_without_ends_are_lines() -> None:
+    """What reads a response line by line gives them so; and plain texts may be sent as data, too."""
+    deltas = [json.dumps({"text": SECRET[at : at + 7]}) for at in range(0, len(SECRET), 7)]
+    made = redact_stream([f"data: {delta}" for delta in deltas], REDACTOR)
+    assert "".join(json.loads(line[6:])["text"] for line in made) == REDACTOR.redact_text(SECRET)
+    made = redact_stream(deltas, REDACTOR)
+    assert "".join(json.loads(line)["text"] for line in made) == REDACTOR.redact_text(SECRET)
+    made = redact_stream([f"data: {SECRET[:9]}\n\ndata: {SECRET[9:]}\n\n", "data: [DONE]\n\n"], REDACTOR)
+    assert made == [f"data: {REDACTOR.redact_text(SECRET)}\n\ndata: \n\n", "data: [DONE]\n\n"]
+
+
+def test_items_of_an_array_that_is_sent_in_parts_are_chunks() -> None:
+    """As of a response that is one JSON document, however it is cut."""
+    items = [{"text": SECRET[at : at + 7], "n": at} for at in range(0, len(SECRET), 7)]
+    sent = json.dumps(items, indent=1).encode()
+    made = of_bytes(redact_stream(as_bytes([sent[:50], sent[50:90], sent[90:]]), REDACTOR))
+    again = json.loads(b"".join(made))
+    assert "".join(item["text"] for item in again) == REDACTOR.redact_text(SECRET)
+    assert [item["n"] for item in again] == [item["n"] for item in items]
+
+
+def test_odd_lines_are_no_obstacle() -> None:
+    """A key twice, half a character, a `$type`: what is around them is redacted, and nothing raises."""
+    odd = [
+        '{"a": 1, "a": 2, "text": "%s"}',
+        '{"é": "\\ud800", "text": "%s"}',
+        '{"$type": "tuple", "text": "%s"}',
+        '{"text": "%s"',
+        '["%s"]',
+    ]
+    for form in odd:
+        lines = [f"{form % part}\n".encode() for part in ("use ", SECRET[:9], SECRET[9:])]
+        made = b"".join(of_bytes(redact_stream(as_bytes([*lines, b"\xff\xfe"]), REDACTOR)))
+        assert made.endswith(b"\xff\xfe")
+        assert (SECRET[9:].encode() in made) == (form == '{"text": "%s"')
+
+
+def test_a_wire_without_secrets_stays_as_it_is() -> None:
+    """The very same chunks are kept."""
+    chunks = as_bytes([b'data: {"delta": {"text": "hello"}}\n', b'data: {"delta": {"text": " there"}}\n', b"\xff"])
+    assert redact_stream(chunks, REDACTOR) is chunks
+
+
+def test_a_recorded_stream_of_bytes_holds_no_secret() -> None:
+    """From the agent to the log; and a secret beside half of another does not hide the other half."""
+    store = MemoryStore()
+    other = SECRET[:-1] + "7"
+    sent = f"data: {json.dumps({'text': SECRET + ' ' + other[:12]})}\n\ndata: {json.dumps({'text': other[12:]})}\n\n"
+
+    def stream(prompt: str) -> Any:
+        yield sent[:60].encode()
+        yield sent[60:110].encode()
+        yield sent[110:].encode()
+
+    with ar.record("streams", store=store) as run, run.round() as r:
+        assert b"".join(r.model("m", {"prompt": "?"}, stream)).decode() == sent
+    (event,) = [event for event in store.events("run1") if event.kind == "model.returned"]
+    kept = b"".join(decode(event.data.stream)).decode()
+    text = "".join(item["text"] for item in said_on(kept))
+    redacted = store.redactor.redact_text(f"{SECRET} {other}")
+    assert text == redacted
+    assert SECRET not in text
+    assert other[12:] not in text
