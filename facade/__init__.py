@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from .recorder.errors import UnregisteredType as UnregisteredType
     from .recorder.errors import UsageError as UsageError
     from .recorder.errors import VersionConflict as VersionConflict
-    from .recorder.joining import join as join
     from .recorder.locate import open_store as open_store
     from .recorder.loop import agent as agent
     from .recorder.payload import ChangeResult as ChangeResult
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from .replay.diff import diff_states as diff_states
     from .replay.diff import diff_values as diff_values
     from .replay.diff import to_json_patch as to_json_patch
+    from .replay.joining import join as join
     from .replay.reading import blame as blame
     from .replay.reading import state_at as state_at
     from .replay.replayer import ReplayResult as ReplayResult
@@ -120,7 +120,7 @@ _HOME = {
     "diff_values": "replay.diff",
     "export_run": "exporting",
     "import_file": "importing",
-    "join": "recorder.joining",
+    "join": "replay.joining",
     "model": "recorder.decorators",
     "open_store": "recorder.locate",
     "record": "recorder.recording",

@@ -211,6 +211,9 @@ def waits(what: Waiting | None) -> Iterator[None]:
 REPLAYED_BY: Final = "AGENTREPLAY_REPLAYED_BY"
 """In the environment while a process replays code: its pid. Processes that the code starts make no effect."""
 
+REPLAYED_AT: Final = "AGENTREPLAY_REPLAYED_AT"
+"""In the environment, too: where those processes and the replay meet (`desk`)."""
+
 
 def attachment_for(name: str, begun_with: Mapping[str, Any], parent_scope: Scope | None) -> Attachment | None:
     """What a run that begins here is attached to: its part of the parent's recording, or what waits for it."""
@@ -233,9 +236,12 @@ def may_be_made_outside(effect: Effect) -> None:
     if waits is not None:
         waits.outside(effect)
     elif os.environ.get(REPLAYED_BY, own := str(os.getpid())) != own:
-        raise ReplayStopped(
-            UsageError(
-                f"{effect.kind} {effect.name} is called in a process that code has started which is replayed, where "
-                "nothing is recorded, so it cannot be answered"
-            )
+        from .desk import Desk
+
+        failure = UsageError(
+            f"{effect.kind} {effect.name} is called in a process that code has started which is replayed, where "
+            "nothing is recorded, so it cannot be answered; have the process join the run, ar.join(…), and record it so"
         )
+        if (desk := Desk.of_another()) is not None:
+            desk.report(failure)
+        raise ReplayStopped(failure)

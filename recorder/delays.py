@@ -11,7 +11,7 @@ import asyncio
 import os
 from math import isfinite
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 _ASYNCIO: Final = os.path.join(os.path.dirname(asyncio.__file__), "")
 _RUNS_TASKS: Final = os.path.join(_ASYNCIO, "events.py")
@@ -60,7 +60,8 @@ def asked_for(frame: FrameType | None, left: float) -> Asked | None:
 
     if frame is None or not frame.f_code.co_filename.startswith(_ASYNCIO):
         return None
-    delay, exact, by = left, False, "loop.call_later"
+    delay: Any = left
+    exact, by = False, "loop.call_later"
     if frame.f_code.co_name == _GIVEN[0]:
         delay, exact = frame.f_locals.get(_GIVEN[1]), True
     elif frame.f_code.co_name != "reschedule":

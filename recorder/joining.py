@@ -17,11 +17,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from types import CodeType, TracebackType
 from typing import Any, NoReturn
 
+from .attaching import Attachment
 from .environment import code_name, process_identity
 from .errors import StoreError, UsageError, VersionConflict
 from .events import CallKind, WriterJoinedData, WriterLeftData, new_event
@@ -39,6 +40,18 @@ from .values import decode
 from .writer import begun_in_turn, off_the_loop
 
 
+class AttachedWriter(Attachment):
+    """A recorded writer to which code is attached that joins the run.
+
+    Attributes:
+        writer: its name.
+        path: of the code that joins.
+    """
+
+    writer: str
+    path: TaskPath
+
+
 class JoinedRecorder(RunRecorder):
     """Adds to a run that another process records.
 
@@ -48,6 +61,7 @@ class JoinedRecorder(RunRecorder):
         around: where the code stands that joins.
         entry_point: "file.py:name" of that code.
         on_store_error: "raise" or "warn".
+        attachment: the recorded writer that the code is executed against; then nothing is added to the run.
 
     Attributes:
         writer: its name, such as "w17".
@@ -67,6 +81,7 @@ class JoinedRecorder(RunRecorder):
         *,
         entry_point: str | None = None,
         on_store_error: StorePolicy = "raise",
+        attachment: AttachedWriter | None = None,
     ) -> None:
         if on_store_error not in ("raise", "warn"):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
@@ -77,11 +92,18 @@ class JoinedRecorder(RunRecorder):
         self.tools: dict[str, dict[str, Any]] = {}
         self.given: dict[str, Any] = {}
         self.captured = None
-        self.attachment = self.guard = None
+        self.attachment, self.guard = attachment, None
         self.context = None
         self.threads, self.due_threads, self.open_streams = {}, {}, {}
         self._calls = 0
         self._answered = (-1, "")
+        if attachment is not None:
+            self.store, self.info, self.log = attachment.store, attachment.info, attachment.log
+            self.given = {"input": attachment.input, "params": attachment.params}
+            self.agent, self.writer = self.info.agent, attachment.writer
+            self.scope = Scope(self, None, attachment.path)
+            attachment.attach(self)
+            return
         unusable: StoreError | None = None
         end, round, within = None, 0, None
         try:
@@ -238,12 +260,21 @@ class JoinedBlock:
         run: the run.
         store: where it is.
         on_store_error: what a failing store means.
+        attach: where code is executed against a recording: gives, for the block, what the code of an entry point is
+            attached to.
 
     Attributes:
         caller: the code that has the block.
     """
 
-    def __init__(self, run: RunRef, store: EventStore | str | None, on_store_error: StorePolicy) -> None:
+    def __init__(
+        self,
+        run: RunRef,
+        store: EventStore | str | None,
+        on_store_error: StorePolicy,
+        attach: Callable[[str | None], AbstractContextManager[AttachedWriter]] | None = None,
+    ) -> None:
+        self._attach = attach
         self._name = run
         self._store = store
         self._policy: StorePolicy = on_store_error
@@ -278,6 +309,9 @@ class JoinedBlock:
         if self._recorder is not None:
             raise UsageError("this block was entered before; call join() again")
         around, entry_point = current.get(), code_name(self.caller)
+        if self._attach is not None:
+            attachment = self._stack.enter_context(self._attach(entry_point))
+            return lambda: JoinedRecorder(None, self._name, attachment=attachment)
         return lambda: JoinedRecorder(
             self._store, self._name, around, entry_point=entry_point, on_store_error=self._policy
         )

@@ -8,7 +8,7 @@ divergence. The others go on live (`fork`, `resume`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..recorder.attaching import Answer, Attachment, Guard, Waiting
 from ..recorder.calls import Call, Effect
@@ -27,6 +27,13 @@ from .recorded_run import RecordedRun
 from .reducer import fold
 from .script import RecordedCall
 from .turns import Deliveries
+
+if TYPE_CHECKING:
+    from .workers import Workers
+
+
+_RESULTS: Final = ("another decision", "another payload", "another outcome")
+"""Kinds of differences that may come of something else which is missing."""
 
 
 class RecordingEnds(AgentReplayError):
@@ -53,6 +60,7 @@ class Course(Waiting):
         turns: hands out the answers in their order.
         differences: those that were found.
         moves: how often the code has asked for something.
+        workers: of the processes that the code starts, where it is only replayed.
         begun: the run that code has attached itself to, or None as yet.
         folded: the rounds that are not executed, if some are not; known once the code has begun.
         doubts: what is worth a word before anything is executed.
@@ -83,6 +91,7 @@ class Course(Waiting):
         self.begun: RecordedRun | None = None
         self.runs: list[RecordedRun] = []
         self.moves = 0
+        self.workers: Workers | None = None
         self._collect = collect
         self._stopped: BaseException | None = None
         self._comparisons: dict[RecordedRun, Comparison] = {}
@@ -108,6 +117,10 @@ class Course(Waiting):
                 "log here, too"
             )
         return folded
+
+    def joins(self, run: RecordedRun) -> None:
+        """Code has joined a run, against what a writer did there."""
+        self._began(run)
 
     def _began(self, run: RecordedRun) -> RecordedRun:
         self.runs.append(run)
@@ -160,7 +173,14 @@ class Course(Waiting):
         return RecordedCall(child.id, "agent", started.data.name, arguments, b"", started)
 
     def look_around(self) -> None:
-        """Look at what comes from elsewhere than the code of this process; every few milliseconds."""
+        """Look at what comes from processes that the code has started; every few milliseconds."""
+        if self.workers is not None:
+            self.workers.look()
+
+    def through(self) -> None:
+        """The code has come to its end, and is stopped if something is missing all the same."""
+        if self.workers is not None and self._stopped is None:
+            self.workers.through()
 
     def attached(self, run: RecordedRun) -> None:
         """Code has attached itself to a run; its recorder is there."""
@@ -178,6 +198,11 @@ class Course(Waiting):
         if found is None:
             found = self._comparisons[run] = Comparison(run, self)
         return found
+
+    def compare_anew(self, run: RecordedRun) -> None:
+        """A run has another script from now on."""
+        self._comparisons.pop(run, None)
+        self.turns.read_anew(run)
 
     # -- how far -----------------------------------------------------------------------------------------
 
@@ -197,8 +222,15 @@ class Course(Waiting):
 
     def stop(self, failure: BaseException) -> NoReturn:
         """Stop the code, for good."""
-        self._stopped = self._stopped or failure
-        raise ReplayStopped(self._stopped)
+        raise ReplayStopped(self.stops(failure))
+
+    def stops(self, failure: BaseException) -> BaseException:
+        """`stop`, where nothing may be raised: the code is stopped at what it does next. Returns what stopped it."""
+        if self._stopped is None:
+            self._stopped = failure
+            if self.workers is not None:
+                self.workers.tell_elsewhere(failure)
+        return self._stopped
 
     # -- idle moments ------------------------------------------------------------------------------------
 
@@ -363,6 +395,10 @@ class Course(Waiting):
 
     def parts(self, difference: Difference) -> None:
         """Take note of a difference; stop the code, unless all of them are wanted."""
+        if self.workers is not None and difference.kind in _RESULTS:  # of whom it may be the work that it lacks
+            missing = list(self.workers.missing(before=difference.seq))
+            for one in missing:
+                self.parts(one)
         self.differences.append(difference)
         if not self._collect:
             self.stop(Divergence(difference))
@@ -371,7 +407,7 @@ class Course(Waiting):
         """`parts`, where nothing may be raised: the code is stopped at what it does next."""
         self.differences.append(difference)
         if not self._collect:
-            self._stopped = self._stopped or Divergence(difference)
+            self.stops(Divergence(difference))
 
     def cannot_answer(self, run: RecordedRun, name: str) -> None:
         """Stop code that asks for what has no answer, even where all differences are wanted."""

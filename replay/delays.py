@@ -112,7 +112,7 @@ def _calls(frame: FrameType) -> list[ast.Call]:
         tree = compile(b"(" + b"".join(lines) + b")", "<delay>", "eval", flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]  # type: ignore[arg-type]  # by the flag
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def _name(called: ast.expr) -> str | None:

@@ -111,6 +111,11 @@ class IgnoreRules:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The rules, as they were given."""
+        return tuple(rule.text for rule in self._rules)
+
     def applies(self, kind: str, name: str | None = None) -> bool:
         """Say whether a rule may take something out of what is of this kind and name."""
         return any(rule.applies(kind, name) for rule in self._rules)

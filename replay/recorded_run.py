@@ -117,7 +117,7 @@ class RecordedRun(Attachment):
         self.store = course.store
         self.info = info
         self.parent = parent
-        self.script = Script(course.events_of(info))
+        self.script = self._read_script()
         started = self.script.started
         if started is None:
             raise course.nothing_recorded(info)
@@ -132,6 +132,9 @@ class RecordedRun(Attachment):
         self._to_redo: list[tuple[int, Event]] = []
         self.open_streams: dict[AnsweredStream, None] = {}  # which the code has begun to read
         self._child_turns: dict[tuple[str, str], int] = {}
+
+    def _read_script(self) -> Script:
+        return Script(self.course.events_of(self.info))
 
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder."""

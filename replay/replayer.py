@@ -7,31 +7,39 @@ what it asks, decides and changes is compared. The first difference stops it.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
-import os
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from html import escape
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ..recorder.agent_result import AgentResult
-from ..recorder.attaching import REPLAYED_BY, waits
+from ..recorder.attaching import waits
 from ..recorder.errors import Divergence, NothingCaptured, UsageError
 from ..recorder.introspection import is_awaitable
 from ..recorder.loop import Agent
 from ..recorder.scope import scope_is_carried
 from ..recorder.signals import ReplayStopped
 from ..recorder.store import EventStore, RunRef
-from ..recorder.writer import on_event_loop
+from ..recorder.writer import in_thread, on_event_loop
 from .course import Course, RecordingEnds
 from .coverage import Coverage
 from .divergence import Difference
 from .ignoring import IgnoreRules
 from .reading import resolve
+from .workers import Workers
 
 App: TypeAlias = Agent | Callable[[], Any]
 """An agent, or a callable that opens `ar.record`; it may be a coroutine function."""
+
+
+STUCK: Final = 1.0
+"""Seconds that code may take to learn that it was stopped, after which it is left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +121,9 @@ def replay(
     if on_event_loop():
         raise UsageError("replay() cannot run inside an event loop; use `await ar.areplay(…)`")
     course = course_for(run, agent, store, ignore, collect, shallow)
-    with attached(course) as outcome, _marked():
-        outcome.append(execute(agent))
+    with attached(course) as outcome, Workers(course):
+        outcome.append(execute_apart(agent, course))
+        course.through()
     return _with_something(result_of(course, outcome))
 
 
@@ -129,8 +138,9 @@ async def areplay(
 ) -> ReplayResult:
     """`replay` for code in an event loop."""
     course = course_for(run, agent, store, ignore, collect, shallow)
-    with attached(course) as outcome, _marked():
+    with attached(course) as outcome, Workers(course):
         outcome.append(await aexecute(agent, course))
+        course.through()
     return _with_something(result_of(course, outcome))
 
 
@@ -177,20 +187,6 @@ def attached(course: Course) -> Iterator[list[Any]]:
         stack.close()
 
 
-@contextmanager
-def _marked() -> Iterator[None]:
-    """Have processes that the code starts know that they make no effect; replays may run side by side."""
-    before = os.environ.get(REPLAYED_BY)
-    os.environ[REPLAYED_BY] = str(os.getpid())
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(REPLAYED_BY, None)
-        else:
-            os.environ[REPLAYED_BY] = before
-
-
 def execute(agent: App) -> Any:
     """Run the code to its end, in an event loop if it wants to be awaited."""
     if isinstance(agent, Agent):
@@ -199,6 +195,25 @@ def execute(agent: App) -> Any:
         return agent.run()
     made = agent()
     return asyncio.run(_awaited(made)) if is_awaitable(made) else made
+
+
+def execute_apart(agent: App, course: Course) -> Any:
+    """`execute`, such that code that never comes to its end can be left behind once it was stopped.
+
+    In the main thread it is woken (`watch`). No other thread can be, so there the code gets one of its own.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return execute(agent)
+
+    def begin() -> Any:
+        course.turns.starter = threading.get_ident()
+        return execute(agent)
+
+    executed = in_thread(partial(copy_context().run, begin), "agentreplay-replay")
+    while concurrent.futures.wait([executed], STUCK).not_done:
+        if course.stopped is not None:
+            raise ReplayStopped(course.stopped)
+    return executed.result()
 
 
 async def aexecute(agent: App, course: Course) -> Any:

@@ -135,6 +135,7 @@ class Script:
         subruns: uid of a child run → its `subrun.finished`.
         last: the last event.
         pauses: how long the code took by itself.
+        joined: the events with which other writers came.
         met: how many events of a kind a strand has met again.
     """
 
@@ -157,6 +158,7 @@ class Script:
         self.subruns: dict[str, Event] = {}
         self._started: set[str] = set()
         self.pauses = Pauses()
+        self.joined: list[Event] = []
         self._in_order: dict[Strand, deque[RecordedCall]] = {}
         self._inside: dict[str, list[RecordedCall]] = {}
         self._changes: dict[str, list[Event]] = {}
@@ -174,6 +176,7 @@ class Script:
         self.pauses.add(event)
         if event.kind == "writer.joined":
             self._writers = (*self._writers, event.data.writer)
+            self.joined.append(event)
         self.last = event
         if self._writers and event.task.split(".", 1)[0] in self._writers:
             return

@@ -90,7 +90,8 @@ def _print(value: Any) -> Any:
 
 def _attributes(value: Any) -> list[Any]:
     """The same of what an object keeps in attributes of its own."""
-    if type(value).__getattribute__ is not object.__getattribute__ or isinstance(value, type | ModuleType):
+    reads: Any = type(value).__getattribute__
+    if reads is not object.__getattribute__ or isinstance(value, type | ModuleType):
         return []
     kept = getattr(value, "__dict__", None)
     return [_print(one) for one in islice(kept.values(), _DEPTH)] if type(kept) is dict else []

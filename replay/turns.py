@@ -81,11 +81,16 @@ class Deliveries:
 
     Args:
         course: asked what to do when nothing can be let through.
+
+    Attributes:
+        starter: the thread in which the code is begun.
+        main: the task in which it is, where it is one among others.
     """
 
     def __init__(self, course: Course) -> None:
         self._course = course
         self._arrivals: list[Arrival] = []
+        self._arrivals_of: dict[RecordedRun, list[Arrival]] = {}
         self._next = 0
         self._done: set[Key] = set()
         self._waiting: dict[Key, asyncio.Future[None]] = {}
@@ -95,7 +100,7 @@ class Deliveries:
         self._turns: list[Turns] = []
         self._impatient: asyncio.TimerHandle | None = None
         self._standstill = Standstill(self.moves, course.pause)
-        self._starters = {threading.get_ident()}
+        self.starter = threading.get_ident()
         self._threads = ThreadTurns(
             self._idents,
             self._peek,
@@ -108,10 +113,25 @@ class Deliveries:
 
     def add(self, run: RecordedRun) -> None:
         """Add what a run's recording says; a child run's goes between that of its parent, by time."""
-        ahead, own = self._arrivals[self._next :], list(arrivals_of(run.info.uid, run.script))
+        own = self._arrivals_of[run] = list(arrivals_of(run.info.uid, run.script))
         self._fired.update({arrival.key: arrival.event for arrival in own if arrival.key[1] == "timer"})
-        self._arrivals = list(heapq.merge(ahead, own, key=lambda one: one.time))
+        self._arrivals = list(heapq.merge(self._arrivals[self._next :], own, key=lambda one: one.time))
         self._next = 0
+
+    def read_anew(self, run: RecordedRun) -> None:
+        """A run has another recording from now on."""
+        if self._arrivals_of.pop(run, None) is not None:
+            rest = [arrival for arrivals in self._arrivals_of.values() for arrival in arrivals]
+            self._arrivals = sorted(
+                [arrival for arrival in rest if arrival.key not in self._done], key=lambda one: one.time
+            )
+            self._next = 0
+            self.add(run)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a coroutine waits for its turn."""
+        return bool(self._waiting)
 
     def moves(self) -> int:
         """How often the code has asked for something, or was answered."""
@@ -170,7 +190,7 @@ class Deliveries:
 
     def _idents(self) -> list[int]:
         started = [ident for recorder in self._recorders() for ident in recorder.threads]
-        return [*started, *self._starters]
+        return [*started, self.starter]
 
     def _first_of(self, keys: Iterable[Key]) -> Key | None:
         wanted = set(keys)

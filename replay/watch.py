@@ -27,6 +27,7 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from ..recorder import turns
 from ..recorder.ambient_frames import site_of, whose_file
 from ..recorder.reads import OWN_FOLDERS
 from ..recorder.scope import BackgroundThread
@@ -47,6 +48,9 @@ LONG: Final = 2.0
 
 BUSY: Final = 60.0
 """The same of code that uses the processor."""
+
+EXECUTES: Final = "execute"
+"""The function of ours that calls the code."""
 
 _DEPTH: Final = 60
 _SIGNAL: Final = getattr(signal, "SIGURG", None)
@@ -84,7 +88,6 @@ class Watch:
         self._at_work = at_work
         self._is_due = is_due
         self._loop_waits = loop_waits
-        self._main = 0
         self._over = threading.Event()
         self._before: Any = None
         self._is_woken = False
@@ -96,14 +99,13 @@ class Watch:
         self._told = False
 
     def __enter__(self) -> None:
-        self._main = threading.get_ident()
         if _SIGNAL is not None and threading.current_thread() is threading.main_thread():
             self._before, self._is_woken = signal.signal(_SIGNAL, self._woken), True
         BackgroundThread(target=self._watch, name="agentreplay-watch", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._is_woken:
+        if self._is_woken and _SIGNAL is not None:
             signal.signal(_SIGNAL, signal.SIG_DFL if self._before is None else self._before)
 
     def _woken(self, number: int, frame: FrameType | None) -> None:
@@ -112,8 +114,12 @@ class Watch:
         if stopped is None or self._over.is_set():
             if callable(self._before):
                 self._before(number, frame)
-        elif frame is not None and not frame.f_code.co_filename.startswith(OWN_FOLDERS):
+        elif _is_the_codes(frame):
             raise ReplayStopped(stopped)
+
+    @property
+    def _main(self) -> int:
+        return self._course.turns.starter
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -143,11 +149,9 @@ class Watch:
         if course.stopped is not None:
             self._tell(threads)
         elif course.is_under_way and not (_in_event_loop(threads.get(self._main)) and not self._at_work()):
-            try:
+            with suppress(ReplayStopped):
                 self._course.turns.stands_still(self._site(threads))
-            finally:
-                if course.stopped is not None:
-                    self._tell(threads)
+            self._tell(threads)
         self._since = now
 
     def _patience(self, frames: Iterable[FrameType], busy: float, pause: float) -> float:
@@ -170,7 +174,9 @@ class Watch:
     # -- telling -----------------------------------------------------------------------------------------
 
     def _tell(self, threads: dict[int, FrameType]) -> None:
-        """Have code learn that it was stopped, which stays where it is."""
+        """Have code learn that it was stopped, if it was, which stays where it is."""
+        if self._course.stopped is None:
+            return
         self._told = True
         self._since = self._now
         if self._is_woken and self._main in threads:
@@ -189,7 +195,7 @@ def _raise_in(ident: int, stopped: BaseException | None) -> None:
 
 def _places(frame: FrameType | None) -> list[tuple[int, int]]:
     """Where a thread is: the places in its code, the innermost first."""
-    places = []
+    places: list[tuple[int, int]] = []
     while frame is not None and len(places) < _DEPTH:
         places.append((id(frame.f_code), frame.f_lasti))
         frame = frame.f_back
@@ -213,6 +219,18 @@ def _are_ready(idents: Iterable[int]) -> bool:
 def _in_event_loop(frame: FrameType | None) -> bool:
     """Whether a thread is at the bottom of an event loop, which waits for its selector."""
     return frame is not None and _caller(frame) == "_run_once"
+
+
+def _is_the_codes(frame: FrameType | None) -> bool:
+    """Whether it is the code that is executed, or its event loop, which stands there, and nothing of ours."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path.startswith(OWN_FOLDERS):
+            return path == turns.__file__ or frame.f_code.co_name == EXECUTES
+        if whose_file(path) == "application":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _caller(frame: FrameType) -> str | None:

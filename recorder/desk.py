@@ -1,0 +1,108 @@
+"""Where a replay and the processes that its code starts meet: a folder, of which they know from their environment.
+
+A process that code starts makes no effect while that code is replayed. What it does in a run that it joins is answered
+from the log and compared, in that process; and the replay has to hear what came of it. So each of them leaves what it
+has to say in files that appear whole, and the replay looks for them. The folder is made by the first that leaves
+something, and is gone when the replay is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from .attaching import REPLAYED_AT
+from .errors import AgentReplayError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The meeting place of one replay.
+
+    Attributes:
+        folder: where.
+        run: uid of the run that is replayed.
+        store: its URL; of a store in memory the path of a cassette with the run, or None where nobody joined it.
+        ignore: the rules of what is different each time.
+        collect: whether differences are gathered.
+        pid: of the process that replays.
+    """
+
+    folder: str
+    run: str
+    store: str | None
+    ignore: tuple[str, ...] = ()
+    collect: bool = False
+    pid: int = 0
+
+    @classmethod
+    def opened(cls, run: str, store: str, ignore: tuple[str, ...], collect: bool) -> Desk:
+        """A new one, of this process."""
+        folder = os.path.join(tempfile.gettempdir(), f"agentreplay-{secrets.token_hex(16)}")
+        return cls(folder, run, store, ignore, collect, os.getpid())
+
+    @classmethod
+    def of_another(cls) -> Desk | None:
+        """That of the process which replays the code that has started this one; None if there is none."""
+        told = os.environ.get(REPLAYED_AT)
+        if not told:
+            return None
+        given = json.loads(told)
+        desk = replace(cls(**given), ignore=tuple(given["ignore"]))
+        return None if desk.pid == os.getpid() else desk
+
+    def told(self) -> str:
+        """What stands in the environment."""
+        return json.dumps(asdict(self))
+
+    def claim(self, name: str) -> bool:
+        """Take something that only one may have; says whether it was free."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        try:
+            os.close(os.open(os.path.join(self.folder, f"claimed-{name}"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    def is_claimed(self, name: str) -> bool:
+        """Whether somebody has it."""
+        return os.path.exists(os.path.join(self.folder, f"claimed-{name}"))
+
+    def put(self, message: Any) -> None:
+        """Leave a message."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        name = os.path.join(self.folder, secrets.token_hex(8))
+        with open(name, "xb") as file:
+            file.write(pickle.dumps(message))
+        os.replace(name, f"{name}.message")
+
+    def report(self, failure: BaseException) -> None:
+        """Leave word of what has stopped a process."""
+        try:
+            pickle.loads(pickle.dumps(failure))
+        except Exception:  # an error of a class that only that process has
+            failure = UsageError(str(failure)) if isinstance(failure, AgentReplayError) else UsageError(repr(failure))
+        self.put(failure)
+
+    def messages(self) -> Iterator[Any]:
+        """Take the messages that were left, the oldest first."""
+        try:
+            found = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".message")]
+        except FileNotFoundError:
+            return
+        for entry in sorted(found, key=lambda one: one.stat().st_mtime_ns):
+            with open(entry.path, "rb") as file:
+                message = pickle.loads(file.read())  # which a process of this user's own has left
+            os.unlink(entry.path)
+            yield message
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,250 @@
+"""Processes that replayed code starts, and threads that join its run: each stands for a recorded writer.
+
+The process that replays marks its environment, which those that it starts inherit. One that joins the run finds the
+mark, and executes what it does in the run against a writer that joined while recording, as a course of its own. What
+it finds is left at the desk; here it is looked for every few milliseconds. So a process that is stopped stops the
+replay at once, whatever the code does to wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ..recorder.attaching import REPLAYED_AT, REPLAYED_BY
+from ..recorder.desk import Desk
+from ..recorder.errors import AgentReplayError, Divergence
+from ..recorder.joining import AttachedWriter
+from ..recorder.locate import open_store
+from ..recorder.memory_store import MemoryStore
+from ..recorder.signals import ReplayStopped
+from ..recorder.store import EventStore, RunInfo, RunRef
+from .course import Course
+from .divergence import Difference, missing_call, value_difference
+from .ignoring import IgnoreRules
+from .recorded_writer import RecordedWriter, Writer, writers_of
+
+Attach: TypeAlias = Callable[[str | None], AbstractContextManager[AttachedWriter]]
+"""Gives, for a block, what the code of an entry point is attached to."""
+
+_EVERY: Final = 3
+"""Of so many looks one is at the desk."""
+
+
+class Left(NamedTuple):
+    """What a process says that has left the run: what it has answered from the log, and what else there is to say."""
+
+    recorded: int
+    notes: list[str]
+
+
+class Workers:
+    """`with Workers(course):` executes code; what joins its run there, in any process, is answered and compared.
+
+    Args:
+        course: of the replay.
+    """
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._looks = 0
+        self._told: set[tuple[str, int]] = set()
+        self._before: dict[str, str | None] = {}
+        self.desk = Desk.opened(course.info.uid, "", course.ignore.texts, course.collects)
+
+    def __enter__(self) -> None:
+        self._course.workers = self
+        self.desk = replace(self.desk, store=_where(self._course.store, self._course.info, self.desk))
+        marks = {REPLAYED_BY: str(os.getpid()), REPLAYED_AT: self.desk.told()}
+        self._before = {name: os.environ.get(name) for name in marks}
+        os.environ.update(marks)
+        _replays.append(self)
+
+    def __exit__(self, *_: object) -> None:
+        _replays.remove(self)
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self.desk.close()
+
+    def attach_to(self, run: RunRef) -> Attach | None:
+        """What attaches code of this process that joins the run; None if the code is no part of this replay."""
+        if self.desk.pid != os.getpid() or self._course.is_live:
+            return None
+        try:
+            info = self._course.store.run(run)
+        except AgentReplayError:
+            return None
+        known = {recorded.info.uid for recorded in self._course.runs}
+        return partial(self._attached, info) if info.uid in known else None
+
+    @contextmanager
+    def _attached(self, info: RunInfo, entry_point: str | None) -> Iterator[AttachedWriter]:
+        writer = RecordedWriter(self._course, info, self.desk, entry_point)
+        self._course.joins(writer)
+        yield writer
+
+    def tell_elsewhere(self, failure: BaseException) -> None:
+        """What is stopped may be a process that was forked from the one which replays; leave word of it then."""
+        if self.desk.pid != os.getpid():
+            self.desk.report(failure)
+
+    def look(self) -> None:
+        """Look at the desk now and then."""
+        self._looks += 1
+        if self._looks % _EVERY == 0:
+            self._take()
+
+    def _take(self) -> None:
+        course = self._course
+        for message in self.desk.messages():
+            if isinstance(message, Left):
+                course.coverage.recorded += message.recorded
+                for note in message.notes:
+                    course.coverage.note(note)
+            elif isinstance(message, Divergence):
+                course.differences += message.differences
+                course.stops(message)
+            elif isinstance(message, BaseException):
+                course.stops(message)
+            else:
+                course.differences.append(message)
+
+    def missing(self, before: int | None = None) -> Iterator[Difference]:
+        """The writers that nobody stands for though the code starts such as they are, each once.
+
+        Args:
+            before: an event; those that came later are not looked for yet.
+        """
+        for run, writer, is_missing in self._absent():
+            seq = writer.joined.seq
+            if not is_missing or (run.uid, seq) in self._told or (before is not None and seq > before):
+                continue
+            self._told.add((run.uid, seq))
+            call, step = writer.first_unasked(), writer.joined.round
+            if call is not None:
+                yield missing_call(call, step=step, run=run.id)
+            else:
+                trees = {"writer": writer.name}, {"writer": None}
+                yield value_difference("another outcome", *trees, step=step, seq=seq, run=run.id)
+
+    def _absent(self) -> Iterator[tuple[RunInfo, Writer, bool]]:
+        """The writers that nobody stands for, and whether somebody does for another one of the same code."""
+        for run in [run for run in self._course.runs if run.script.joined and not isinstance(run, RecordedWriter)]:
+            writers = writers_of(self._course.store.events(run.info, conversations=False))
+            absent = [one for one in writers if not self.desk.is_claimed(f"{run.info.uid}-{one.name}")]
+            started = {one.entry_point for one in writers if one not in absent}
+            for one in absent:
+                yield run.info, one, one.entry_point in started
+
+    def through(self) -> None:
+        """The code has ended; see who was recorded and did not join.
+
+        Raises:
+            ReplayStopped: something was found that stops the code.
+        """
+        self._take()
+        self._course.raise_if_stopped()
+        for difference in self.missing():
+            self._course.parts(difference)
+        for run, writer, is_missing in self._absent():
+            if not is_missing:  # somebody else may have joined, on whom this code has no influence
+                self._course.coverage.unused += len(writer.calls)
+                self._course.coverage.note(
+                    f"{run.id}: {writer.name} ({writer.entry_point}) joined while it was recorded, and not here"
+                )
+
+
+_replays: list[Workers] = []
+
+
+def _where(store: EventStore, info: RunInfo, desk: Desk) -> str | None:
+    """Where another process finds the run."""
+    if not isinstance(store, MemoryStore):
+        return store.url
+    if not any(row.kind == "writer.joined" for row in store.rows(info)):
+        return None
+    from ..recorder.exporting import export_run
+
+    os.makedirs(desk.folder, mode=0o700, exist_ok=True)
+    path = os.path.join(desk.folder, "run.jsonl")
+    export_run(info, path, store=store)
+    return path
+
+
+# -- in another process ------------------------------------------------------------------------------------
+
+
+class WorkerCourse(Course):
+    """The course of what one process does in a run that it joins."""
+
+    def __init__(self, store: EventStore, info: RunInfo, desk: Desk) -> None:
+        super().__init__(store, info, ignore=IgnoreRules(desk.ignore), collect=desk.collect)
+        self._desk = desk
+
+    def stops(self, failure: BaseException) -> BaseException:
+        """Leave word of it, too."""
+        if self._stopped is None:
+            self._desk.report(failure)
+        return super().stops(failure)
+
+    def parts(self, difference: Difference) -> None:
+        """Leave word of a difference that does not stop the code."""
+        if self.collects:
+            self._desk.put(difference)
+        super().parts(difference)
+
+    def joins(self, run: RecordedWriter) -> None:  # type: ignore[override]  # nothing else is attached here
+        """The run is all there is."""
+        self.begun = run
+        super().joins(run)
+
+
+@contextmanager
+def _attached_elsewhere(run: RunRef, desk: Desk, entry_point: str | None) -> Iterator[AttachedWriter]:
+    try:
+        store, info = _found(run, desk)
+    except AgentReplayError as error:
+        desk.report(error)
+        raise ReplayStopped(error) from None
+    course = WorkerCourse(store, info, desk)
+    with course.turns.watched():
+        writer = RecordedWriter(course, info, desk, entry_point)
+        course.joins(writer)
+        try:
+            yield writer
+        finally:
+            course.turns.leave()
+            desk.put(Left(course.coverage.recorded, course.coverage.notes))
+
+
+def _found(run: RunRef, desk: Desk) -> tuple[EventStore, RunInfo]:
+    """The run that is joined, where the replay has it."""
+    store: EventStore
+    if desk.store is None or os.path.dirname(desk.store) == desk.folder:
+        store = MemoryStore()
+        if desk.store is not None:
+            from ..recorder.importers import import_file
+
+            import_file(desk.store, store)
+            if store.run(desk.run).id != str(run) and str(run).startswith("run"):
+                run = desk.run  # the number that it has there
+    else:
+        store = open_store(desk.store, create=False)
+    return store, store.run(run)
+
+
+def attach_to(run: RunRef) -> Attach | None:
+    """What attaches code that joins a run, if it is executed against a recording; None if it is not."""
+    for workers in reversed(_replays):
+        attach = workers.attach_to(run)
+        if attach is not None:
+            return attach
+    desk: Any = Desk.of_another()
+    return None if desk is None else partial(_attached_elsewhere, run, desk)
