@@ -78,7 +78,10 @@ SCHEMAS["Plan"] = record(
         "run": TEXT,
         "step": COUNT,
         "last": COUNT,
-        "answered": {"type": ["object", "null"]},
+        "answered": {
+            "type": ["object", "null"],
+            "description": "{calls, values, runs}; empty if the steps before are too long, null with `fold`.",
+        },
         "edits": list_of({"type": "object"}),
         "changes": list_of(ref("Change")),
         "calls": list_of({"type": "object"}),

@@ -437,8 +437,8 @@ def _diverged(started: Started) -> dict[str, Any]:
             "step": one.get("step"),
             "kind": str(one.get("kind", "")),
             "path": str(one.get("path") or ""),
-            "expected": in_line(one.get("expected"), 300),
-            "actual": in_line(one.get("actual"), 300),
+            "expected": readable(one.get("expected"), 2 * SHOWN),
+            "actual": readable(one.get("actual"), 2 * SHOWN),
         }
         for one in rows[:8]
     ]

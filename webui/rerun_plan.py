@@ -34,6 +34,9 @@ from .site import Kept, site
 LOOKED_AT: Final = 6_000
 """Events of calls, from the step on, that are looked at."""
 
+COUNTED: Final = 12_000
+"""Events before the step in which it is counted what is answered; that takes some tenths of a second."""
+
 OF_A_CHILD: Final = 1_000
 """Events of calls of a child run that are looked at."""
 
@@ -55,7 +58,7 @@ class Ahead:
     """What a plan takes of a log.
 
     Attributes:
-        answered: what the steps before asked of the world, counted.
+        answered: what the steps before asked of the world, counted; empty if they are too long for that.
         events: of the calls from the step on, in order.
         is_cut: whether there are more than were looked at.
     """
@@ -164,8 +167,8 @@ def refuse_what_cannot_be(info: RunInfo, step: int, request: RerunRequest) -> No
 
 def _ahead(store: EventStore, info: RunInfo, step: int) -> Ahead:
     first = start_of(store, info, step)
-    answered = dict.fromkeys(ANSWERED.values(), 0)
-    for row in store.rows(info, until=first - 1):
+    answered = dict.fromkeys(ANSWERED.values(), 0) if first <= COUNTED else {}
+    for row in store.rows(info, until=first - 1) if answered else ():
         if row.kind in ANSWERED and row.within is None:
             answered[ANSWERED[row.kind]] += 1
     events = tuple(islice(_calls(store, info, first - 1), LOOKED_AT + 1))

@@ -47,7 +47,7 @@ PROGRAM: Final = ("-P", "-m", "agentreplay")
 """Our command line, without the working folder on the search path: no file there takes the place of a module."""
 
 HOW: Final = (
-    "This server executes nothing: it was started without --app. Start it as `agentreplay ui --app FILE.py:NAME`, or "
+    "This server executes nothing: it was started without --app. Start it as “agentreplay ui --app FILE.py:NAME”, or "
     "use the command line"
 )
 
