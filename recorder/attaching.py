@@ -143,6 +143,11 @@ class Attachment(Guard):
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
         """The answer to a question to a person, in a tuple; None if it is to be asked."""
 
+    @property
+    def only_replays(self) -> bool:
+        """Whether nothing of what the code does reaches anybody, so that threads of it may be left behind."""
+        return False
+
     def outcome(self) -> Outcome | None:
         """How the run ended, if it is answered as a whole; its `payload` is the one it ended with then."""
         return None
@@ -184,6 +189,11 @@ class Attachment(Guard):
 
 class Waiting(ABC):
     """An attachment that waits for its run to begin."""
+
+    @property
+    def only_replays(self) -> bool:
+        """As of `Attachment`."""
+        return False
 
     @abstractmethod
     def begins(self, name: str) -> Attachment:

@@ -20,7 +20,7 @@ import os
 import threading
 import time
 from asyncio import BaseEventLoop, _get_running_loop
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -158,7 +158,11 @@ def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[thre
     def carrying(thread: threading.Thread) -> None:
         placed = None if isinstance(thread, BackgroundThread) else _place_of_new_thread()
         if placed is None:
+            if _for_pool.get():
+                thread.daemon = True
             return start(thread)
+        if _may_be_left_behind():
+            thread.daemon = True
         run, own = thread.run, "run" in vars(thread)
 
         def restore() -> None:
@@ -188,10 +192,27 @@ def _carrying_submit(submit: Callable[..., Future[Any]]) -> Callable[..., Future
         placed = _place_of_new_thread()
         if placed is None:
             return submit(pool, fn, *args, **kwargs)
-        with entered(None), waits(None):  # a worker that the pool starts now will serve others too
-            return submit(pool, _run_in, placed, fn, *args, **kwargs)
+        token = _for_pool.set(_may_be_left_behind())
+        try:
+            with entered(None), waits(None):  # a worker that the pool starts now will serve others too
+                return submit(pool, _run_in, placed, fn, *args, **kwargs)
+        finally:
+            _for_pool.reset(token)
 
     return carrying
+
+
+_for_pool: contextvars.ContextVar[bool] = contextvars.ContextVar("agentreplay_for_pool", default=False)
+"""Whether a thread that a pool starts now may be left behind."""
+
+
+def _may_be_left_behind() -> bool:
+    """Whether what is started here is only replayed: it may wait for ever for what was stopped, and nobody for it."""
+    scope, awaited = current.get(), waiting.get()
+    if scope is not None:
+        attachment = scope.recorder.attachment
+        return attachment is not None and attachment.only_replays
+    return awaited is not None and awaited.only_replays
 
 
 def _place_of_new_thread() -> _Place | None:
@@ -244,7 +265,7 @@ _CARRIERS: Final[tuple[tuple[type, str, Callable[[Any], Any]], ...]] = (
 )
 
 _lock = threading.Lock()
-_runs_in_progress = 0
+_in_progress: dict[object, RunRecorder | None] = {}
 _replaced: list[tuple[type, str, Any, Any]] = []
 
 
@@ -264,15 +285,15 @@ def scope_is_carried(recorder: RunRecorder | None = None) -> Iterator[None]:
     Args:
         recorder: of the run that the block is; it takes part in the turns of the event loop that runs here.
     """
-    global _runs_in_progress
+    block = object()
     with _lock:
-        _runs_in_progress += 1
-        if _runs_in_progress == 1:
+        if not _in_progress:
             for cls, name, carrier in _CARRIERS:
                 before = vars(cls)[name]
                 ours = carrier(before)
                 setattr(cls, name, ours)
                 _replaced.append((cls, name, before, ours))
+        _in_progress[block] = recorder
     try:
         if recorder is not None and (loop := _get_running_loop()) is not None:
             joined(loop, recorder)
@@ -280,10 +301,22 @@ def scope_is_carried(recorder: RunRecorder | None = None) -> Iterator[None]:
     finally:
         if recorder is not None:
             left(recorder)
-        with _lock:
-            _runs_in_progress -= 1
-            if _runs_in_progress == 0:
-                while _replaced:
-                    cls, name, before, ours = _replaced.pop()
-                    if vars(cls)[name] is ours:  # else somebody wrapped it since, and keeps it
-                        setattr(cls, name, before)
+        _over([block])
+
+
+def abandoned(recorders: Collection[RunRecorder]) -> None:
+    """The blocks of some runs are over, although their code will never leave them."""
+    blocks = [block for block, recorder in list(_in_progress.items()) if recorder in recorders]
+    for recorder in recorders:
+        left(recorder)
+    _over(blocks)
+
+
+def _over(blocks: Iterable[object]) -> None:
+    with _lock:
+        for block in blocks:
+            _in_progress.pop(block, None)
+        while _replaced and not _in_progress:
+            cls, name, before, ours = _replaced.pop()
+            if vars(cls)[name] is ours:  # else somebody wrapped it since, and keeps it
+                setattr(cls, name, before)

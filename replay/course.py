@@ -118,6 +118,11 @@ class Course(Waiting):
             )
         return folded
 
+    @property
+    def only_replays(self) -> bool:
+        """Whether the code is only replayed, from its beginning to its end."""
+        return self.workers is not None
+
     def joins(self, run: RecordedRun) -> None:
         """Code has joined a run, against what a writer did there."""
         self._began(run)

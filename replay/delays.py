@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -107,12 +108,18 @@ def _calls(frame: FrameType) -> list[ast.Call]:
         return []
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
-    try:
-        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        tree = compile(b"(" + b"".join(lines) + b")", "<delay>", "eval", flags, dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [node for tree in _parsed(b"".join(lines), start) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def _parsed(source: bytes, indent: int) -> list[ast.AST]:
+    """An expression; or what a statement `async with` enters, whose body does not count."""
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    with suppress(SyntaxError, ValueError):
+        return [compile(b"(" + source + b")", "<delay>", "eval", flags, dont_inherit=True)]
+    with suppress(SyntaxError, ValueError):
+        whole: Any = ast.parse(b"async def _():\n" + b" " * indent + source)
+        return [item.context_expr for item in getattr(whole.body[0].body[0], "items", ())]
+    return []
 
 
 def _name(called: ast.expr) -> str | None:

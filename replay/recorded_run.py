@@ -133,6 +133,11 @@ class RecordedRun(Attachment):
         self.open_streams: dict[AnsweredStream, None] = {}  # which the code has begun to read
         self._child_turns: dict[tuple[str, str], int] = {}
 
+    @property
+    def only_replays(self) -> bool:
+        """As the course says."""
+        return self.course.only_replays
+
     def _read_script(self) -> Script:
         return Script(self.course.events_of(self.info))
 

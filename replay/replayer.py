@@ -23,7 +23,7 @@ from ..recorder.attaching import waits
 from ..recorder.errors import Divergence, NothingCaptured, UsageError
 from ..recorder.introspection import is_awaitable
 from ..recorder.loop import Agent
-from ..recorder.scope import scope_is_carried
+from ..recorder.scope import abandoned, scope_is_carried
 from ..recorder.signals import ReplayStopped
 from ..recorder.store import EventStore, RunRef
 from ..recorder.writer import in_thread, on_event_loop
@@ -212,6 +212,7 @@ def execute_apart(agent: App, course: Course) -> Any:
     executed = in_thread(partial(copy_context().run, begin), "agentreplay-replay")
     while concurrent.futures.wait([executed], STUCK).not_done:
         if course.stopped is not None:
+            abandoned([run.recorder for run in course.runs if run.recorder is not None])
             raise ReplayStopped(course.stopped)
     return executed.result()
 

@@ -9,11 +9,12 @@ times as long as the code was silent while it was recorded (`pauses`).
 
 Code that was stopped has to learn of it. What it does next tells it; but a thread that waits does nothing next. The
 main thread is woken by a signal, whose handler raises there what has stopped the code. Other threads are told when they
-come to the next line; one that waits for ever is left behind.
+come to the next line; one that waits for ever is left behind, and does not keep the process from ending.
 """
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import ctypes
 import dis
 import os
@@ -95,7 +96,8 @@ class Watch:
         self._now = self._looked = 0.0
         self._seen: set[Any] = set()
         self._since = 0.0
-        self._cpu = 0.0
+        self._ready = 0.0
+        self._cpu = self._wall = 0.0
         self._told = False
 
     def __enter__(self) -> None:
@@ -105,6 +107,8 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        if self._course.only_replays and self._course.stopped is not None:
+            _leave_behind(self._idents())
         if self._is_woken and _SIGNAL is not None:
             signal.signal(_SIGNAL, signal.SIG_DFL if self._before is None else self._before)
 
@@ -137,14 +141,16 @@ class Watch:
         self._looked = time.monotonic()
         now, cpu, moves = self._now, time.process_time(), self._moves()
         course = self._course
-        if moves != self._at or not places <= self._seen or self._is_due() or _are_ready(threads):
+        if moves != self._at or not places <= self._seen or self._is_due():
             self._seen = places if moves != self._at else self._seen | places
-            self._at, self._since, self._cpu = moves, now, cpu
+            self._at, self._since, self._cpu, self._wall = moves, now, cpu, self._looked
             return
+        if _are_ready(threads):
+            self._ready = now
         silent = now - self._since
         if course.stopped is not None and not self._told and silent > 3 * LOOK:
             self._tell(threads)
-        if silent < MOMENT or silent < self._patience(threads.values(), (cpu - self._cpu) / silent, course.pause()):
+        if silent < MOMENT or silent < self._patience(threads.values(), self._busy(cpu), course.pause()):
             return
         if course.stopped is not None:
             self._tell(threads)
@@ -154,11 +160,16 @@ class Watch:
             self._tell(threads)
         self._since = now
 
+    def _busy(self, cpu: float) -> float:
+        """How much of a processor the process has used since nothing moves any more."""
+        return (cpu - self._cpu) / max(self._looked - self._wall, LOOK)
+
     def _patience(self, frames: Iterable[FrameType], busy: float, pause: float) -> float:
         """How long to wait for code that stands like that."""
         if busy > 0.5:
             return BUSY + 20 * pause
-        sure = all(_waits_for_another(frame) for frame in frames) and not self._loop_waits()
+        ready = self._now - self._ready < MOMENT / 2
+        sure = not ready and all(_waits_for_another(frame) for frame in frames) and not self._loop_waits()
         return MOMENT + 3 * pause if sure else LONG + 10 * pause
 
     def _site(self, threads: dict[int, FrameType]) -> str | None:
@@ -191,6 +202,14 @@ def _raise_in(ident: int, stopped: BaseException | None) -> None:
     if stopped is not None:
         here = type("ReplayStopped", (ReplayStopped,), {"__init__": lambda self: ReplayStopped.__init__(self, stopped)})
         _set_async_exc(ctypes.c_ulong(ident), ctypes.py_object(here))
+
+
+def _leave_behind(idents: Iterable[int]) -> None:
+    """Have the interpreter end although threads of a pool are still at work, which wait for what was stopped."""
+    of_pools: Any = getattr(concurrent.futures.thread, "_threads_queues", {})
+    left = set(idents)
+    for thread in [thread for thread in list(of_pools) if thread.ident in left]:
+        of_pools.pop(thread, None)
 
 
 def _places(frame: FrameType | None) -> list[tuple[int, int]]:

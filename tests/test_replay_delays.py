@@ -1,0 +1,112 @@
+"""Timers of another length than the recorded: a time limit is a divergence, a pause is worth a note."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import agentreplay as ar
+import pytest
+from agentreplay.recorder.memory_store import MemoryStore
+from recorded import log_of
+
+LIMIT = 0.01
+"""A time limit that is a variable of a module."""
+
+
+@ar.tool(safety="pure")
+async def slow() -> int:
+    await asyncio.sleep(0.5)
+    return 1
+
+
+def recorded(agent: Any) -> MemoryStore:
+    store = MemoryStore()
+    asyncio.run(agent.arun({}, store=store))
+    return store
+
+
+@ar.agent("waits")
+async def waits(i: int, context: ar.Context) -> Any:
+    try:
+        return ar.Complete(await asyncio.wait_for(slow(), LIMIT))
+    except TimeoutError:
+        return ar.Complete("late")
+
+
+@ar.agent("times")
+async def times(i: int, context: ar.Context) -> Any:
+    try:
+        async with asyncio.timeout(LIMIT):
+            return ar.Complete(await slow())
+    except TimeoutError:
+        return ar.Complete("late")
+
+
+@pytest.mark.parametrize("agent", [waits, times])
+def test_a_time_limit_of_another_length_is_a_divergence(agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one ran out that may not run out any more, whatever the log says."""
+    store = recorded(agent)
+    assert ar.replay("run1", agent, store=store).verdict == "identical"
+    monkeypatch.setitem(globals(), "LIMIT", 30)
+    with pytest.raises(ar.Divergence) as raised:
+        ar.replay("run1", agent, store=store)
+    difference = raised.value.difference
+    assert (difference.kind, difference.effect, difference.path) == ("other arguments", "timer", "/delay")
+    assert (round(difference.expected, 2), round(difference.actual, 1)) == (0.01, 30.0)
+    assert str(difference.site).startswith("test_replay_delays.py:")
+
+
+def test_a_pause_of_another_length_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code does the same after it."""
+
+    @ar.agent("pauses")
+    async def pauses(i: int, context: ar.Context) -> Any:
+        await asyncio.sleep(LIMIT)
+        return ar.Complete(await slow())
+
+    store = recorded(pauses)
+    monkeypatch.setitem(globals(), "LIMIT", 30)
+    result = ar.replay("run1", pauses, store=store)
+    assert result.verdict == "identical"
+    (note,) = result.coverage.notes
+    assert note.startswith("step 1: asyncio.sleep at test_replay_delays.py:")
+    assert note.endswith("is given 30 s, and was given 0.01 s when it was recorded; it fires by the log all the same")
+
+
+def test_a_limit_that_the_code_works_out_is_no_divergence() -> None:
+    """It is another one each time."""
+
+    @ar.agent("works it out")
+    async def works_it_out(i: int, context: ar.Context) -> Any:
+        limit = 0.01 + time.perf_counter() % 0.01
+        try:
+            return ar.Complete(await asyncio.wait_for(slow(), limit * factor))
+        except TimeoutError:
+            return ar.Complete("late")
+
+    factor = 1
+    store = recorded(works_it_out)
+    factor = 100
+    result = ar.replay("run1", works_it_out, store=store)
+    assert result.verdict == "identical"
+    assert len(result.coverage.notes) == 1
+
+
+def test_the_length_is_recorded_that_the_application_gave() -> None:
+    """Exactly; none where a time of the loop's clock was given, which says nothing to anybody else."""
+
+    @ar.agent("lengths")
+    async def lengths(i: int, context: ar.Context) -> Any:
+        loop, fired = asyncio.get_running_loop(), asyncio.Event()
+        await asyncio.sleep(0.003)
+        loop.call_later(0.002, fired.set)
+        await fired.wait()
+        fired.clear()
+        loop.call_at(loop.time() + 0.001, fired.set)
+        await fired.wait()
+        return ar.Complete(1)
+
+    events = log_of(recorded(lengths))
+    assert [event.data.delay for event in events if event.kind == "timer.fired"] == [0.003, 0.002, None]
