@@ -161,6 +161,23 @@ def test_a_damaged_log_shows_what_can_be_seen() -> None:
     assert "page 0" in page(client, "/runs/run1/steps/1")
 
 
+def test_a_damaged_log_has_all_its_steps_in_the_list() -> None:
+    """That which is damaged is marked, and shows what can be read of it but no payload; the others are as they are."""
+    log = long_log(6)
+    store, info = store_of(log)
+    row = store._logs[info.number][14]
+    row.body = b'{"request": 1'
+    client = client_of(store)
+    text = part(client, "/runs/run1/rows")
+    assert re.findall(r'data-step="(\d+)"', text) == [str(step) for step in range(7)]
+    assert re.findall(r'class="step damaged"[^>]* data-step="(\d+)"', text) == [str(row.round)]
+    assert f'aria-label="step {row.round}, Actions, damaged' in text
+    broken = page(client, f"/runs/run1/steps/{row.round}")
+    assert f"Step {row.round} · <bdi>Actions</bdi>" in broken
+    assert "It cannot be worked out" in broken
+    assert "Not known." in broken
+
+
 # -- the list of steps ----------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from ..recorder.errors import UsageError
+from ..recorder.errors import CorruptLog, UsageError
 from ..recorder.events import Event
 from ..recorder.log_end import last_round
 from ..recorder.store import FIRST, EventStore, RunInfo
@@ -42,6 +42,9 @@ HEAVY: Final = 8_000_000
 
 LOOKED_AHEAD: Final = 200
 """Events behind the steps of a list in which the ends of their calls are looked for."""
+
+Damage = dict[int, str]
+"""By step, the first of its events that cannot be read, and why."""
 
 SHARE: Final = 4_000
 SHARE_END: Final = 500
@@ -78,26 +81,42 @@ class Reader:
             raise UsageError(f"{info.id} has no step {step}: it has steps 0 (the start) to {last}")
         return step
 
-    def share_of(self, info: RunInfo, step: int) -> tuple[list[Event], int]:
-        """The events of a step, and how many there are; of very many the first and the last. Large values are tags."""
+    def share_of(self, info: RunInfo, step: int, damage: Damage | None = None) -> tuple[list[Event], int]:
+        """The events of a step, and how many there are; of very many the first and the last. Large values are tags.
+
+        Args:
+            info: the run.
+            step: a step that it has.
+            damage: takes what is wrong with events that cannot be read, which are left out then.
+
+        Raises:
+            CorruptLog: an event cannot be read, and `damage` is not given.
+        """
         first, stop = places_of(self.store, info, step, step + 1)
         if stop - first <= SHARE:
-            return list(self._decoded(info, first - 1, stop - 1)), stop - first
-        head = self._decoded(info, first - 1, first - 1 + SHARE - SHARE_END)
-        return [*head, *self._decoded(info, stop - 1 - SHARE_END, stop - 1)], stop - first
+            return list(self._decoded(info, first - 1, stop - 1, damage)), stop - first
+        head = self._decoded(info, first - 1, first - 1 + SHARE - SHARE_END, damage)
+        return [*head, *self._decoded(info, stop - 1 - SHARE_END, stop - 1, damage)], stop - first
 
-    def entries(self, info: RunInfo, start: int, stop: int) -> list[RoundEntry]:
-        """What some steps did, but for their changes; also how calls ended whose end came after."""
+    def entries(self, info: RunInfo, start: int, stop: int, damage: Damage | None = None) -> list[RoundEntry]:
+        """What some steps did, but for their changes; also how calls ended whose end came after.
+
+        With `damage`, as for `share_of`, every step has an entry, however little of it can be read.
+        """
         places = places_of(self.store, info, start, stop)
         until = min(places.stop - 1 + LOOKED_AHEAD, info.head_seq)
-        events = _until_settled(self._decoded(info, places.first - 1, until), places.stop)
-        return [entry for entry in entries_of(events) if start <= entry.step < stop]
+        events = _until_settled(self._decoded(info, places.first - 1, until, damage), places.stop)
+        found = [entry for entry in entries_of(events) if start <= entry.step < stop]
+        if not damage:
+            return found
+        by_step = {entry.step: entry for entry in found}
+        return [by_step.get(step) or RoundEntry(step) for step in range(start, stop)]
 
-    def entry(self, info: RunInfo, step: int, share: list[Event]) -> RoundEntry:
-        """What one step did, but for its changes, by its events."""
+    def entry(self, info: RunInfo, step: int, share: list[Event], damage: Damage | None = None) -> RoundEntry:
+        """What one step did, but for its changes, by its events; `damage` as for `share_of`."""
         if len(share) >= SHARE:
             return next(iter(entries_of(share)))
-        return next(iter(self.entries(info, step, step + 1)), RoundEntry(step))
+        return next(iter(self.entries(info, step, step + 1, damage)), RoundEntry(step))
 
     def events_after(self, info: RunInfo, after: int, limit: int) -> Iterator[Event]:
         """The events behind one, so many at most; large values are tags."""
@@ -114,9 +133,16 @@ class Reader:
             raise UsageError(f"{info.id} has no event {seq}: it has events 0 to {info.head_seq}")
         return self.store.decode(info, row, conversations=whole, blobs=whole)
 
-    def _decoded(self, info: RunInfo, after: int, until: int) -> Iterator[Event]:
+    def _decoded(self, info: RunInfo, after: int, until: int, damage: Damage | None = None) -> Iterator[Event]:
         for row in self.store.rows(info, after, until):
-            yield self.store.decode(info, row, conversations=False, blobs=False)
+            try:
+                event = self.store.decode(info, row, conversations=False, blobs=False)
+            except CorruptLog as error:
+                if damage is None:
+                    raise
+                damage.setdefault(row.round, str(error))
+            else:
+                yield event
 
     # -- states -------------------------------------------------------------------------------------
 

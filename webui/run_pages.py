@@ -11,7 +11,6 @@ from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..recorder.errors import CorruptLog, UsageError
-from ..recorder.events import Event
 from ..recorder.store import RunInfo
 from ..recorder.values import dumps
 from ..replay.between import stored_part
@@ -26,6 +25,7 @@ from .answers import html_answer
 from .differences import CauseRow, cause_row, change_rows
 from .overview import Overview
 from .pages import frame, number_in, page
+from .reader import Damage
 from .rendering import path_url, query, render
 from .site import Site, site
 from .step_views import MessageView, below, json_nodes, message_of, step_view
@@ -122,11 +122,12 @@ class Block:
 
 
 def block_of(info: RunInfo, overview: Overview, start: int, stop: int) -> Block:
-    """Some steps as rows."""
-    entries = site().reader.entries(info, start, stop)
+    """Some steps as rows; of a damaged run, as much of them as can be read."""
+    damage: Damage = {}
+    entries = site().reader.entries(info, start, stop, damage)
     known = [entry.duration for entry in entries if entry.duration is not None]
     longest = max([*known, *([max(overview.durations)] if len(overview) else [])], default=0.0)
-    return Block(start, stop, step_rows(entries, lambda entry: _changes(overview, entry), longest))
+    return Block(start, stop, step_rows(entries, lambda entry: _changes(overview, entry), longest, damage))
 
 
 def _changes(overview: Overview, entry: RoundEntry) -> int:
@@ -216,22 +217,14 @@ def _run_page(info: RunInfo, chosen: int) -> Response:
     overview = found.overviews.complete(info, WAIT_SECONDS) if quick else found.overviews.of(info)
     first = max(chosen - BLOCK // 3, 0) // BLOCK
     final = min(chosen + BLOCK // 2, last) // BLOCK
-    problem, blocks = "", [Block(0, 0, [])]
-    try:
-        blocks = [
-            block_of(info, overview, number * BLOCK, min((number + 1) * BLOCK, last + 1))
-            for number in range(first, final + 1)
-        ]
-    except CorruptLog as error:
-        problem = str(error)
-    context = step_context(info, chosen, part_wanted())
-    if problem:
-        context["problem"] = problem
     return page(
         "run.html",
-        **{**context, **head_context(info, last), **_picture(info, overview)},
+        **{**step_context(info, chosen, part_wanted()), **head_context(info, last), **_picture(info, overview)},
         chosen=chosen,
-        blocks=blocks,
+        blocks=[
+            block_of(info, overview, number * BLOCK, min((number + 1) * BLOCK, last + 1))
+            for number in range(first, final + 1)
+        ],
         block_size=BLOCK,
         most=most_changes(overview),
         head_seq=info.head_seq,
@@ -255,16 +248,13 @@ def head_context(info: RunInfo, last: int) -> dict[str, Any]:
 def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     """What the template of a step is given."""
     found = site()
-    problem, total = "", 0
-    events: list[Event] = []
-    try:
-        events, total = found.reader.share_of(info, step)
-        entry = found.reader.entry(info, step, events)
-    except CorruptLog as error:
-        problem, entry = str(error), RoundEntry(step)
+    damage: Damage = {}
+    events, total = found.reader.share_of(info, step, damage)
+    entry = found.reader.entry(info, step, events, damage)
+    problem = damage.get(step, "")
     view = step_view(entry, events, lambda seq, field: event_values(info.id, seq, field), _name_of(found))
     view.more_events += total - len(events)
-    nothing = bool(problem) or info.head_seq < 0  # a run that has just been made has no events yet
+    nothing = info.head_seq < 0  # a run that has just been made has no events yet
     deferred = not nothing and not found.reader.is_quick(info, max(step - 1, 0))
     context: dict[str, Any] = {
         "run": run_row(info, found.names()),
@@ -279,6 +269,7 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "in_flight": _in_flight(info, entry, step),
         "deferred": deferred,
         "counted": counted_changes(entry) or "",
+        "unknown": False,
         "payload_size": None,
     }
     if nothing:
@@ -287,7 +278,7 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         try:
             context |= payload_context(info, step, part, entry)
         except CorruptLog as error:
-            context |= _nothing(info, step, part) | {"problem": str(error)}
+            context |= _nothing(info, step, part) | {"problem": str(error), "unknown": True}
     return context
 
 
@@ -333,6 +324,7 @@ def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     verb = f"diff {info.id} --step {step}" if step else f"state {info.id} --step 0"
     return {
         "nodes": [],
+        "unknown": False,
         "messages": [],
         "earlier": 0,
         "changes": [],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -116,7 +116,7 @@ class StepRow:
 
     Attributes:
         word: what was decided.
-        standing: failed, complete, running or empty.
+        standing: failed, complete, running, damaged or empty.
         dots: its calls; `more_calls` are those without a dot.
         changes: of the payload.
         bar: how long it took, of `BAR` pixels.
@@ -141,21 +141,27 @@ class StepRow:
 SIGN_OF_CALL: Final = {"returned": "●", "failed": "✕", "cancelled": "⊘", "open": "○"}
 
 
-def step_rows(entries: Iterable[RoundEntry], changes: Callable[[RoundEntry], int], longest: float) -> list[StepRow]:
+def step_rows(
+    entries: Iterable[RoundEntry],
+    changes: Callable[[RoundEntry], int],
+    longest: float,
+    damaged: Container[int] = (),
+) -> list[StepRow]:
     """The steps as rows.
 
     Args:
         entries: what they did.
         changes: gives how many changes of the payload a step made.
         longest: seconds of the step whose bar is as wide as bars are.
+        damaged: the steps of which not all can be read.
     """
-    return [step_row(entry, changes(entry), longest) for entry in entries]
+    return [step_row(entry, changes(entry), longest, entry.step in damaged) for entry in entries]
 
 
-def step_row(entry: RoundEntry, changes: int, longest: float) -> StepRow:
+def step_row(entry: RoundEntry, changes: int, longest: float, is_damaged: bool = False) -> StepRow:
     """A step as a row; see `step_rows`."""
     word = entry.word or ("Start" if entry.step == 0 else "…" if entry.outcome is None else "–")
-    standing = _standing_of_step(entry)
+    standing = "damaged" if is_damaged else _standing_of_step(entry)
     usages = [tokens_in(call.usage) for call in entry.calls if call.usage]
     failed = sum(call.status == "failed" for call in entry.calls)
     heard = [f"step {entry.step}", visible(word[:60]), standing, count(changes, "change")]

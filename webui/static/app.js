@@ -28,9 +28,11 @@ function elements(html) {
 
 async function part(url, signal) {
   const answer = await fetch(url, { headers: { "X-Part": "1" }, signal, cache: "no-store", redirect: "error" });
-  if (!answer.ok) throw new Error(answer.status === 401 ? "The server asks for its token: load the page again."
-    : `The server cannot show this (${answer.status}).`);
-  return elements(await answer.text());
+  const html = await answer.text();
+  if (answer.ok) return elements(html);
+  if (answer.status === 401) throw new Error("The server asks for its token: load the page again.");
+  const why = new DOMParser().parseFromString(policy.createHTML(html), "text/html").querySelector("main .data");
+  throw new Error(why ? why.textContent : `The server cannot show this (${answer.status}).`);
 }
 
 function say(text) {
