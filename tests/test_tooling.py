@@ -105,3 +105,15 @@ def test_skipped_test_is_a_skip_on_a_desk(tmp_path: Path) -> None:
     """Where CI is not set a skip stays a skip."""
     (tmp_path / "test_some.py").write_text(SKIPS, encoding="utf-8")
     assert "2 skipped" in run_pytest(tmp_path, ci="")
+
+
+def test_browser_tests_without_a_browser_fail_and_say_what_to_install(tmp_path: Path) -> None:
+    """Wherever they run: a missing Chromium is never a skip."""
+    folder = tmp_path / "browser"
+    shutil.copytree(TREE / "tests" / "browser", folder)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", folder / "test_browser_compare.py", "-x"]
+    environment = {**os.environ, "CI": "", "PATH": str(tmp_path)}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "1 error" in result.stdout
+    assert "On Debian: apt-get install chromium" in result.stdout
