@@ -97,6 +97,10 @@ class KnownSecrets:
         """Another object after each secret that was learnt."""
         return self._generation
 
+    def knows(self, secret: bytes) -> bool:
+        """Say whether just this secret is remembered."""
+        return secret in self._kinds
+
     def learn(self, kind: str, secret: bytes) -> None:
         """Remember a secret; whether it may be remembered (`is_telling`) was asked before."""
         if secret in self._kinds:
@@ -141,6 +145,40 @@ class KnownSecrets:
             recent = _Index(new)
             self._built = generation, settled, recent
         return settled, recent
+
+
+class NewSecret(Exception):
+    """A secret was met that would have to be remembered."""
+
+
+class OnlyKnown(KnownSecrets):
+    """What other secrets are known, by a memory that learns nothing itself."""
+
+    def __init__(self, known: KnownSecrets) -> None:
+        super().__init__()
+        self._known = known
+
+    @property
+    def generation(self) -> object:
+        """As of the memory that learns."""
+        return self._known.generation
+
+    def learn(self, kind: str, secret: bytes) -> None:
+        """Stop at a secret that is not known.
+
+        Raises:
+            NewSecret: it would have to be remembered.
+        """
+        if not self._known.knows(secret):
+            raise NewSecret
+
+    def are_absent(self, data: bytes) -> bool:
+        """As the memory that learns says."""
+        return self._known.are_absent(data)
+
+    def find(self, data: bytes) -> list[Sighting]:
+        """As the memory that learns finds."""
+        return self._known.find(data)
 
 
 class _Index:

@@ -9,6 +9,7 @@ stored, which is exact and runs no code of the user's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import is_not
 from typing import Any, Final, NamedTuple
 
 from .copying import copy_value
@@ -128,10 +129,13 @@ class LeafMap:
         known = self._known.get(node)
         if known is None:
             before = list(node.values()) if kind is dict else node
-            after = [self._mapped(item) for item in before]
+            # What is known is passed over in one call; what is neither container nor leaf is never known.
+            after: list[Any] = list(map(self._known.values.get, map(id, before)))
+            for at in [at for at, item in enumerate(after) if item is None]:
+                after[at] = self._mapped(before[at])
             if self._of_dict is not None and kind is dict and not is_stored_as_object(node):
                 known = self._of_dict(node, after)
-            elif all(a is b for a, b in zip(before, after, strict=True)):
+            elif not any(map(is_not, before, after)):
                 known = node
             else:
                 known = dict(zip(node, after, strict=True)) if kind is dict else after

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import compress, count
+from operator import is_not
 from typing import Any, Final
 
 from .errors import AgentReplayError, ChangeRefused
@@ -22,6 +24,7 @@ from .hashes import SubtreeCache, comparison_hash, same
 from .leaves import LeafMap, live_of, live_tree, renewed, stored_map, take
 from .payload import LIVE_AS_STORED, STORED, ChangeResult, apply_change, difference, missing_leaves
 from .payload.trees import TAG, pointer
+from .redacted_tree import RedactedTree
 from .redaction import Redactor
 from .values import already_stored, dumps, encode, is_tag
 
@@ -62,6 +65,7 @@ class LivePayload:
 
     def __init__(self, start: Any, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._redaction = RedactedTree(redactor)
         self._hashes = SubtreeCache()
         self._stored = stored_map()
         self._lives = LeafMap(live_of)
@@ -70,7 +74,7 @@ class LivePayload:
         if stored is not self._work:
             # Mapped as every later version is, so that what never changes is the same objects in all of them.
             stored = self._stored(self._work)
-        self._shadow = self._redacted(stored, self._work)
+        self._shadow = self._redacted_payload(stored, self._work)
         self._hash = comparison_hash(self._shadow, self._hashes)
 
     @property
@@ -150,7 +154,7 @@ class LivePayload:
             wanted, applied, blocked = outcome.result, outcome.applied_request, outcome.blocked_operations
             folded = wanted
         else:
-            wanted = self._redacted(self._stored(outcome.result), outcome.result)
+            wanted = self._redacted_payload(self._stored(outcome.result), outcome.result)
             try:
                 said = apply_change(self._shadow, stored, applier, stored=True, **decisive)
                 applied, blocked, folded = said.applied_request, said.blocked_operations, said.result
@@ -159,12 +163,15 @@ class LivePayload:
         if applied is not stored:
             folded = apply_change(self._shadow, applied, applier, stored=True, **decisive).result
         correction: list[dict[str, Any]] | None = None
-        if folded is not wanted and not same(folded, wanted):
+        agreed = same(folded, wanted)
+        if not agreed:
             wanted = self._with_tokens_of(folded, wanted)
-        if refused or not same(folded, wanted):
+            agreed = same(folded, wanted)
+        if refused or not agreed:
             correction = self._correction(folded, wanted)
             folded = apply_change(folded, correction, "json-patch", stored=True).result
-        shadow = wanted if wanted is outcome.result else folded
+        # Where it is all the same the one that shares most with the redacted version to come.
+        shadow = wanted if wanted is outcome.result or _are_identical(folded, wanted) else folded
         lacking = missing_leaves(outcome.applied_request, outcome.result) if applier == "memberjunction" else []
         self._work, self._shadow = outcome.result, shadow
         self._hash = comparison_hash(shadow, self._hashes)
@@ -177,6 +184,13 @@ class LivePayload:
             correction=correction and [_recorded(operation) for operation in correction],
             lacking=lacking,
         )
+
+    def _redacted_payload(self, stored: Any, work: Any) -> Any:
+        """`_redacted` of the payload itself, at the cost of what changed since the version before."""
+        try:
+            return self._redaction(stored)
+        except TypeError:
+            return self._redacted(stored, work)
 
     def _redacted(self, stored: Any, work: Any) -> Any:
         """What is recorded of a work tree, given its stored form; the work tree itself if that is it."""
@@ -203,9 +217,10 @@ class LivePayload:
         if is_tag(wanted) and wanted["$type"] in _MAPPINGS:
             return self._with_tokens_by_key(folded, wanted)
         if type(wanted) is list:
-            places: Any = range(min(len(folded), len(wanted)))
+            places: Any = compress(count(), map(is_not, folded, wanted))
         else:
-            places = [key for key in wanted if key in folded]
+            others = map(is_not, map(folded.get, wanted), wanted.values())
+            places = [key for key in compress(wanted, others) if key in folded]
         out = wanted
         for place in places:
             new = self._with_tokens_of(folded[place], wanted[place])
@@ -247,6 +262,27 @@ def _refusing_depth() -> Iterator[None]:
         yield
     except RecursionError:
         raise ChangeRefused("payload or request is nested too deeply. Nothing was changed.") from None
+
+
+def _are_identical(a: Any, b: Any) -> bool:
+    """Say whether two trees in stored form are the same, order of keys included. Shared parts are not looked into."""
+    todo = [(a, b)]
+    while todo:
+        one, other = todo.pop()
+        if one is other:
+            continue
+        kind = type(one)
+        if kind is not type(other) or (kind is dict and list(one) != list(other)):
+            return False
+        if kind is not dict and kind is not list:
+            if one != other or (kind is float and repr(one) != repr(other)):
+                return False
+            continue
+        if len(one) != len(other):
+            return False
+        items, others = (one.values(), other.values()) if kind is dict else (one, other)
+        todo.extend(compress(zip(items, others, strict=True), map(is_not, items, others)))
+    return True
 
 
 def _may_make_tags(patch: list[dict[str, Any]]) -> bool:

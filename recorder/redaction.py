@@ -21,18 +21,31 @@ import hmac
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from re import _parser  # type: ignore[attr-defined]  # the one parser of these expressions there is
+from copy import copy
 from typing import Any, Final
 from urllib.parse import unquote
 
 from . import json_spans, secret_names, secret_patterns
 from .errors import UsageError
-from .known_secrets import KnownSecrets, is_telling
+from .known_secrets import KnownSecrets, OnlyKnown, is_telling
 from .plain import Stored
+from .redaction_rules import RedactionRules, SecretPattern
+from .secret_changes import ChangedWalk
 from .secret_names import MEMORY, SecretNames
 from .secret_text import SecretText
 from .secret_trees import TreeRules, Walk
+
+__all__ = [
+    "TOKEN",
+    "VERSION",
+    "RedactionRules",
+    "Redactor",
+    "SecretPattern",
+    "find_tokens",
+    "is_token",
+    "tokens_match",
+    "without_digests",
+]
 
 VERSION: Final = 1
 """Of the built-in rules; it is in `describe()`, and so in each run."""
@@ -40,7 +53,6 @@ VERSION: Final = 1
 TOKEN: Final = re.compile(secret_patterns.TOKEN.pattern.decode())
 """Matches a token; its one group is the kind."""
 
-_KIND: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WINDOW: Final = 2048
 _NESTED_TEXTS: Final = 8
 _ROUNDS: Final = 4
@@ -48,80 +60,6 @@ _LONGEST_KEY_KEPT: Final = 100
 _LOOKS: Final = frozenset(secret_patterns.KINDS)
 _MIXED: Final = frozenset(("authorization", "cookie", "connection-string", "credentials", "session"))
 """Under names of these kinds there may also be the name of a method, such as "same-origin"."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecretPattern:
-    """A user's own pattern: what `regex` matches in a text is a secret.
-
-    A match of more than 1,024 characters is replaced in pieces: no search sees more than 2,048. Expressions in which
-    a repeat holds another repeat, or alternatives, are refused, because a hostile text can make them run for ever.
-
-    Attributes:
-        name: the kind of the tokens: lower-case letters, digits and dashes.
-        regex: for Python's `re`. With a group called "secret" only that group is replaced.
-        needles: texts of which each match holds at least one, such as ("acme_",). Optional: without them, every value
-            that is recorded is searched, and the fast way for values without secrets is lost.
-
-    Raises:
-        UsageError: the name or expression cannot be used.
-    """
-
-    name: str
-    regex: str
-    needles: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if _KIND.fullmatch(self.name) is None:
-            raise UsageError(f"a pattern's name is up to 40 lower-case letters, digits and dashes, not {self.name!r}")
-        try:
-            compiled = re.compile(self.regex)
-        except re.error as error:
-            raise UsageError(f"the pattern {self.name!r} is no regular expression: {error}") from error
-        if compiled.match("") is not None:
-            raise UsageError(f"the pattern {self.name!r} matches the empty text")
-        if _may_run_for_ever(self.regex):
-            raise UsageError(
-                f"the pattern {self.name!r} repeats without bound what itself repeats or branches; "
-                "write the outer repeat as a possessive one, such as (…)*+"
-            )
-        if not all(self.needles):
-            raise UsageError(f"the needles of the pattern {self.name!r} must be texts of at least one character")
-
-
-@dataclass(frozen=True, slots=True)
-class RedactionRules:
-    """What is a secret beyond the built-in rules, and what is none.
-
-    Attributes:
-        keys: names of secrets, in any one spelling: "patient name" is also `patientName` and `OLD_PATIENT_NAME`. The
-            longest word of a name had better be a rare one: it is looked for in all that is recorded.
-        patterns: what secrets look like.
-        allowed_keys: names that the built-in rules take for a secret and that are none here, in any one spelling;
-            "token" allows that name only, not `access_token`.
-        enabled: False lets everything through; see `off`.
-
-    Raises:
-        UsageError: a field has another type.
-    """
-
-    keys: tuple[str, ...] = ()
-    patterns: tuple[SecretPattern, ...] = ()
-    allowed_keys: tuple[str, ...] = ()
-    enabled: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("keys", "patterns", "allowed_keys"):
-            given = getattr(self, name)
-            wanted = SecretPattern if name == "patterns" else str
-            if isinstance(given, str) or not all(isinstance(item, wanted) and item for item in given):
-                raise UsageError(f"{name} is a sequence of {wanted.__name__}, not {given!r}")
-            object.__setattr__(self, name, tuple(given))
-
-    @classmethod
-    def off(cls) -> RedactionRules:
-        """Return rules by which nothing is a secret: everything is stored as it is."""
-        return cls(enabled=False)
 
 
 class Redactor:
@@ -172,6 +110,34 @@ class Redactor:
             if self._known.generation is known:
                 break
         return stored
+
+    @property
+    def generation(self) -> object:
+        """Another object after each secret that was learnt; while it is the same, what is redacted to what stays."""
+        return self._known.generation
+
+    @property
+    def only_known(self) -> Redactor:
+        """This redactor as long as it learns nothing: where there is a secret to be learnt, it raises `NewSecret`."""
+        other = copy(self)
+        other._known = OnlyKnown(self._known)
+        other._texts = self._texts.with_token(other._token_in_text)
+        other._trees = [other._rules_of_trees(depth) for depth in range(_NESTED_TEXTS)]
+        return other
+
+    def redact_changed(self, stored: Stored, old: Stored, redacted: Stored) -> Stored:
+        """Return what `redact` returns, from what it returned for an earlier version since which nothing was learnt.
+
+        Args:
+            stored: the tree; it shares with the earlier version what did not change, and neither is changed in place.
+            old: the earlier version.
+            redacted: what that was redacted to, in one pass.
+
+        Raises:
+            TypeError: the tree is nested more deeply than JSON is written in one piece.
+        """
+        rules = self._trees[0] if self.rules.enabled else _NO_SECRETS
+        return ChangedWalk(rules, stored, old, redacted).built()
 
     def redact_text(self, text: str) -> str:
         """Return a text with its secrets replaced, and nothing else; the same object when it has none."""
@@ -362,6 +328,14 @@ class Redactor:
         return _decoded(b"".join((*pieces, data[copied:])))
 
 
+_NO_SECRETS: Final = TreeRules(
+    text=lambda text: text,
+    key_kind=lambda key: None,
+    leaf=lambda kind, value, certain: str(value),
+    is_clean=lambda body: True,
+)
+
+
 def is_token(text: str) -> bool:
     """Say whether a text is a token and nothing else."""
     return TOKEN.fullmatch(text) is not None
@@ -440,25 +414,6 @@ def _matches(expression: re.Pattern[str], text: str) -> Iterator[tuple[int, int]
         if start < end:
             yield start, end
         position = max(match.end(), position + 1)
-
-
-def _may_run_for_ever(regex: str) -> bool:
-    """Say whether a repeat of an expression holds something that it could match in several ways."""
-    todo: list[tuple[Any, bool]] = [(_parser.parse(regex), False)]
-    while todo:
-        part, repeated = todo.pop()
-        if isinstance(part, _parser.SubPattern):
-            todo.extend((item, repeated) for item in part.data)
-        elif isinstance(part, tuple):
-            name = str(part[0])
-            varies = name in ("MAX_REPEAT", "MIN_REPEAT") and part[1][0] != part[1][1]
-            if repeated and (varies or name == "BRANCH"):
-                return True
-            many = name in ("MAX_REPEAT", "MIN_REPEAT") and int(part[1][1]) > 8
-            todo.extend((item, repeated or many) for item in part[1:])
-        elif isinstance(part, list):
-            todo.extend((item, repeated) for item in part)
-    return False
 
 
 def _encoded(text: str) -> bytes:

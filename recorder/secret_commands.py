@@ -136,8 +136,15 @@ def looks_like_a_password(value: bytes) -> bool:
     return len(value) >= 6 and marked and _NAME.fullmatch(word) is None
 
 
+def may_call(items: Sequence[str]) -> bool:
+    """Say whether the first of these arguments may name a program of which some arguments are secrets."""
+    return PROGRAM.search(" ".join(items[:4]).encode("utf-8", "replace")) is not None
+
+
 def in_arguments(items: Sequence[str]) -> list[tuple[int, int]]:
     """Return which of a command's arguments are secrets, and from which character on."""
+    if not may_call(items):
+        return []
     line = " ".join(items[:4]).encode("utf-8", "replace")
     out: list[tuple[int, int]] = []
     for index, item in enumerate(items):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import copy
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -129,6 +130,12 @@ class SecretText:
         *self._searches, self._url_search = (
             (search, [checks[number] for number in numbers]) for search, numbers in self._needles.automata
         )
+
+    def with_token(self, token: Callable[[str, bytes], bytes]) -> SecretText:
+        """Return the same rules with something else that makes tokens."""
+        other = copy(self)
+        other.token = token
+        return other
 
     def is_clean(self, body: bytes) -> bool:
         """Say that nothing in this strict JSON is a secret; False may also mean "perhaps"."""

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from .json_schemas import SCHEMA_VALUES, is_schema
 from .known_secrets import looks_random
 from .plain import Stored, dumps
 from .secret_commands import PIN, in_arguments, looks_like_a_password
@@ -67,30 +69,32 @@ _ABOUT_THE_VALUE: Final = frozenset(
 )
 """What a tag says about a value rather than of it; not secret under a secret key."""
 
-_USERS: Final = frozenset(("user", "username", "login", "email"))
+USERS: Final = frozenset(("user", "username", "login", "email"))
 """Beside one of these, `pass` is a password whatever it looks like."""
-
-_SCHEMA_WORDS: Final = frozenset(
-    (
-        *("type", "title", "description", "format", "pattern", "default", "enum", "const", "example", "examples"),
-        *("items", "properties", "required", "nullable", "additionalProperties", "anyOf", "oneOf", "allOf", "not"),
-        *("minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "uniqueItems"),
-        *("readOnly", "writeOnly", "deprecated", "$ref", "$defs"),
-    )
-)
-_SCHEMA_MARKS: Final = frozenset(("type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"))
-_SCHEMA_VALUES: Final = frozenset(("default", "enum", "const", "example", "examples"))
-_SCHEMA_TYPES: Final = frozenset(("string", "integer", "number", "boolean", "object", "array", "null"))
 
 Role: TypeAlias = str
 _PAIR: Final = "pair"
 _ENTRY: Final = "entry"
-_ENTRIES: Final = "entries"
+ENTRIES: Final = "entries"
 _PARTS: Final = "parts"
 _SCHEMA: Final = "schema"
 _COUNTS: Final = "counts"
 _DOUBTFUL: Final = "doubtful"
 """Of what stands under `tokens`: some are secrets, most are counts or words, so each has to look like a secret."""
+
+Shape: TypeAlias = str
+"""How the items of a list are read: as parts, words, a pair, or items that all have one of the roles."""
+
+_TWO: Final = "two"
+WORDS: Final = "words"
+
+Context: TypeAlias = "tuple[str | None, Role, bool | None]"
+"""What decides how a value is read besides the value itself: the kind of the secret key that it stands under, what it
+is a part of, and whether it stands right under that key, None as its container does."""
+
+_TEXT: Final = frozenset((str,))
+_LIST: Final = frozenset((list,))
+_TWO_ITEMS: Final = frozenset((2,))
 
 _Node: TypeAlias = "tuple[Any, str | None, int, Place, Role, int, bool]"
 """A container to look at: itself, the kind of the secret key that it stands under, the number of the node it is in and
@@ -118,6 +122,26 @@ class TreeRules:
     is_clean: Callable[[bytes], bool]
     doubtful: Callable[[str], str | None] = lambda key: None
     opens_bytes: bool = True
+
+
+class Around(NamedTuple):
+    """What decides how the entries of a dict are read, besides their keys.
+
+    Attributes:
+        secret: the kind of the secret key that the dict stands under.
+        role: what the dict is a part of.
+        record: the kind of secret that the entry "value" is because of the other entries.
+        pointers: whether "path" and "from" are pointers, of an operation of a JSON Patch.
+        log_probability: whether it has the log probability of a token.
+        value: the dict.
+    """
+
+    secret: str | None
+    role: Role
+    record: str | None
+    pointers: bool
+    log_probability: bool
+    value: dict[str, Any]
 
 
 class Walk:
@@ -155,12 +179,17 @@ class Walk:
     def built(self) -> Stored:
         """Return the tree with the changes made; what did not change is shared."""
         for number in range(len(self._nodes) - 1, 0, -1):
-            edits, renames = self.edits.get(number), self.renames.get(number)
-            if edits or renames:
-                value, _, parent, place, *_ = self._nodes[number]
-                self.edits.setdefault(parent, {})[place] = _copy(value, edits or {}, renames or {})
+            value, _, parent, place, *_ = self._nodes[number]
+            made = self._made(number, value)
+            if made is not value:
+                self.edits.setdefault(parent, {})[place] = made
         root = self.edits.get(0, {})
         return root[0] if root else self._nodes[0][0][0]
+
+    def _made(self, number: int, value: Any) -> Any:
+        """Return a node with its changes made."""
+        edits, renames = self.edits.get(number), self.renames.get(number)
+        return copied(value, edits or {}, renames or {}) if edits or renames else value
 
     def changes(self) -> Iterator[tuple[int, Place, Any, bool]]:
         """Give (id of a container, place, new value or key, whether it is the key) for each single change."""
@@ -218,40 +247,54 @@ class Walk:
     # -- dicts and lists -----------------------------------------------------------------------------------------------
 
     def _visit_dict(self, number: int, value: dict[str, Any]) -> None:
-        _, secret, _, _, role, _, _ = self._nodes[number]
-        rules = self._rules
-        schema = role == _SCHEMA
-        record = self._kind_of_record(value) if secret is None else None
-        pointers = secret is None and _is_operation(value)
-        doubt = role == _DOUBTFUL
+        around = self._around(number, value)
         for key, item in value.items():
-            text = rules.text(key)
-            own = rules.key_kind(key)
-            if text != key:
-                self.renames.setdefault(number, {})[key] = text
-                own = own or rules.key_kind(text)
-            if key == "value" and record is not None:
-                own = record
-            part = _DOUBTFUL if doubt else ""
-            if own is None and secret is None and (kind := rules.doubtful(key)) is not None:
-                if kind == "token" and type(item) is not int:
-                    part = _DOUBTFUL
-                elif _is_likely(kind, item, value):
-                    own = kind
-            if secret is not None and not schema:
-                self._child(number, key, item, None if key == "$type" else own or secret, right=own is not None)
-            elif own is not None and type(item) is dict and is_schema(item):
-                self._child(number, key, item, own, _SCHEMA, right=True)
-            elif own is not None and key == "token" and _is_log_probability(value, item):
-                self._child(number, key, item, None)
-            elif schema and key in _SCHEMA_VALUES:
-                self._child(number, key, item, secret)
-            elif pointers and (key == "path" or key == "from") and type(item) is str and item.startswith("/"):
-                pointer = "".join("/" + _escape(rules.text(part)) for part in _parts_of(item))
-                if pointer != item:
-                    self._edit(number, key, pointer)
-            else:
-                self._child(number, key, item, own, part, right=True if own is not None else None)
+            text = self._named(number, around, key)
+            if text is not None:
+                self._child(number, key, item, *self._context(around, key, text))
+
+    def _around(self, number: int, value: dict[str, Any]) -> Around:
+        """Return what decides how the entries of a dict are read, which is a node or stands where one does."""
+        _, secret, _, _, role, _, _ = self._nodes[number]
+        record = self._kind_of_record(value) if secret is None else None
+        return Around(secret, role, record, secret is None and _is_operation(value), "logprob" in value, value)
+
+    def _named(self, number: int, around: Around, key: str) -> str | None:
+        """Look at the key of an entry; return it without its secrets, or None when there is no more to look at."""
+        item, text = around.value[key], self._rules.text(key)
+        if text != key:
+            self.renames.setdefault(number, {})[key] = text
+        if not (around.pointers and (key == "path" or key == "from") and type(item) is str and item.startswith("/")):
+            return text
+        pointer = "".join("/" + _escape(self._rules.text(part)) for part in _parts_of(item))
+        if pointer != item:
+            self._edit(number, key, pointer)
+        return None
+
+    def _context(self, around: Around, key: str, text: str) -> Context:
+        """Say how an entry of a dict is to be read, given its key, with and without its secrets."""
+        rules, secret, item = self._rules, around.secret, around.value[key]
+        schema = around.role == _SCHEMA
+        own = rules.key_kind(key)
+        if text != key:
+            own = own or rules.key_kind(text)
+        if key == "value" and around.record is not None:
+            own = around.record
+        part = _DOUBTFUL if around.role == _DOUBTFUL else ""
+        if own is None and secret is None and (kind := rules.doubtful(key)) is not None:
+            if kind == "token" and type(item) is not int:
+                part = _DOUBTFUL
+            elif _is_likely(kind, item, around.value):
+                own = kind
+        if secret is not None and not schema:
+            return None if key == "$type" else own or secret, "", own is not None
+        if own is not None and type(item) is dict and is_schema(item):
+            return own, _SCHEMA, True
+        if own is not None and key == "token" and (around.log_probability or _is_log_probability(item)):
+            return None, "", None
+        if schema and key in SCHEMA_VALUES:
+            return secret, "", None
+        return own, part, True if own is not None else None
 
     def _kind_of_record(self, value: dict[str, Any]) -> str | None:
         """Return the kind of secret that the entry "value" of a dict is because of the other entries, or None."""
@@ -272,40 +315,65 @@ class Walk:
             self._unread.update({(number, index): None for index in range(len(items))})
             self._part(number, 0, secret)
             return
+        shape = self._shape(number, items)
+        if shape == WORDS:
+            self._visit_words(number, items, range(len(items)))
+            return
+        for place, context in self._contexts(number, items, shape, range(len(items))):
+            self._child(number, place, items[place], *context)
+
+    def _shape(self, number: int, items: list[Any]) -> Shape:
+        """Say how the items of a list are to be read, which is a node or stands where one does."""
+        _, secret, _, _, role, _, _ = self._nodes[number]
         if role == _PAIR or (role == _ENTRY and len(items) == 2):
+            return _TWO
+        if secret is None and items and _TEXT.issuperset(map(type, items)):
+            return WORDS
+        if role == _DOUBTFUL:
+            return _DOUBTFUL
+        if role == ENTRIES:
+            return _ENTRY
+        return _PAIR if secret is None and role != _COUNTS and self._are_pairs(items) else ""
+
+    def _contexts(
+        self, number: int, items: list[Any], shape: Shape, places: Iterable[int]
+    ) -> Iterator[tuple[int, Context]]:
+        """Say how the items at some places of a list are to be read; not for words."""
+        secret = self._nodes[number][1]
+        if shape == _TWO:
             name = self._text_of(items[0])
             own = self._kind(name) if name is not None else None
-            self._child(number, 0, items[0], None)
-            self._child(number, 1, items[1], own or secret, right=True if own is not None else None)
+            for place in places:
+                yield place, (own or secret, "", True if own is not None else None) if place else (None, "", None)
             return
-        if secret is None and items and all(type(item) is str for item in items):
-            self._visit_words(number, items, role)
-            return
-        if role == _DOUBTFUL:
-            for place, item in enumerate(items):
-                self._child(number, place, item, secret, role)
-            return
-        role = _ENTRY if role == _ENTRIES else _PAIR if secret is None and role != _COUNTS else ""
-        if role == _PAIR and not all(self._is_pair(item) for item in items):
-            role = ""
-        option: str | None = None
-        for place, item in enumerate(items):
-            right = True if option is not None else None
-            self._child(number, place, item, option or secret, role if type(item) is not str else "", right=right)
-            option = self._kind(item) if secret is None and type(item) is str and item.startswith("--") else None
+        for place in places:
+            before = items[place - 1] if place and shape != _DOUBTFUL else None
+            option = self._kind(before) if secret is None and type(before) is str and before.startswith("--") else None
+            role = shape if shape == _DOUBTFUL or type(items[place]) is not str else ""
+            yield place, (option or secret, role, True if option is not None else None)
 
-    def _visit_words(self, number: int, items: list[str], role: Role) -> None:
-        """Look at a list of texts: perhaps the arguments of a command, or a name and its value."""
+    def _visit_words(self, number: int, items: list[str], places: Iterable[int]) -> None:
+        """Look at some places of a list of texts: perhaps the arguments of a command, or a name and its value."""
+        role = self._nodes[number][4]
         options = dict(in_arguments(items)) if len(items) > 1 else {}
         pair = len(items) == 2 and _may_be_secret(items[1]) and self._kind(items[1]) is None
-        kind = None
-        for place, item in enumerate(items):
+        for place in places:
+            item, before = items[place], items[place - 1] if place else ""
             start = options.get(place)
             if start is not None and not stands_for_a_secret(item[start:].encode("utf-8", "surrogatepass")):
                 self._edit(number, place, item[:start] + self._rules.leaf("password", item[start:], True))
             else:
+                kind = self._kind(before) if place and (before.startswith("--") or pair) else None
                 self._child(number, place, item, kind, role)
-            kind = self._kind(item) if item.startswith("--") or pair else None
+
+    def _are_pairs(self, items: list[Any]) -> bool:
+        """Say whether all items are a key and a value; of plain ones in calls that loop in C."""
+        if not all(map(self._is_pair, items[:8])):
+            return False
+        plain = _LIST.issuperset(map(type, items)) and _TWO_ITEMS.issuperset(map(len, items))
+        if plain and _TEXT.issuperset(map(type, map(itemgetter(0), items))):
+            return True
+        return all(map(self._is_pair, items))
 
     def _is_pair(self, item: Any) -> bool:
         """Say whether an item is a key and a value: a list or tuple of two that begins with a text or with bytes."""
@@ -333,7 +401,7 @@ class Walk:
         if kind in _BYTES and type(tag.get("base64")) is str and (self._rules.opens_bytes or secret is not None):
             self._visit_bytes(parent, place, tag["base64"], secret, right)
         elif kind in _KEYED and type(tag.get("items")) is list:
-            self._child(number, "items", tag["items"], secret, _ENTRIES)
+            self._child(number, "items", tag["items"], secret, ENTRIES)
         elif kind == "counter" and secret is None:
             self._child(number, "items", tag.get("items"), None, _COUNTS)
         elif kind == "tuple" and role == _PAIR:
@@ -382,15 +450,7 @@ def _is_likely(kind: str, item: Any, around: dict[str, Any]) -> bool:
     """Say whether the value under a doubtful key is a secret."""
     if kind == "pin" or kind == "otp":
         return type(item) in (int, str) and PIN.fullmatch(str(item)) is not None
-    return type(item) is str and (_may_be_secret(item) or not _USERS.isdisjoint(map(str.lower, around)))
-
-
-def is_schema(value: dict[str, Any]) -> bool:
-    """Say whether a dict describes a value, as the JSON Schema of a parameter does."""
-    if not (value.keys() & _SCHEMA_MARKS) or not all(key in _SCHEMA_WORDS or key.startswith("x-") for key in value):
-        return False
-    types = value.get("type", "string")
-    return all(type(kind) is str and kind in _SCHEMA_TYPES for kind in (types if type(types) is list else [types]))
+    return type(item) is str and (_may_be_secret(item) or not USERS.isdisjoint(map(str.lower, around)))
 
 
 def _is_operation(value: dict[str, Any]) -> bool:
@@ -399,8 +459,8 @@ def _is_operation(value: dict[str, Any]) -> bool:
     return type(value.get("op")) is str and type(path) is str and path.startswith("/")
 
 
-def _is_log_probability(value: dict[str, Any], item: Any) -> bool:
-    return "logprob" in value or (type(item) is dict and "logprob" in item)
+def _is_log_probability(item: Any) -> bool:
+    return type(item) is dict and "logprob" in item
 
 
 def _parts_of(pointer: str) -> list[str]:
@@ -418,7 +478,8 @@ def _leaf_text(tag: dict[str, Any]) -> str:
     return dumps(tag).decode()
 
 
-def _copy(value: Any, edits: dict[Place, Any], renames: dict[str, str]) -> Any:
+def copied(value: Any, edits: dict[Place, Any], renames: dict[str, str]) -> Any:
+    """Return a copy of a container with values put into places of it, and with other keys."""
     out: Any = dict(value) if isinstance(value, dict) else list(value)
     for place, new in edits.items():
         out[place] = new
