@@ -14,6 +14,9 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 _ASYNCIO: Final = os.path.join(os.path.dirname(asyncio.__file__), "")
+_CARRIES: Final = os.path.join(os.path.dirname(__file__), "timers.py")
+"""What stands between asyncio's own functions; see `carrying_reschedule`."""
+
 _RUNS_TASKS: Final = os.path.join(_ASYNCIO, "events.py")
 
 _GIVEN: Final = ("call_later", "delay")
@@ -67,7 +70,7 @@ def asked_for(frame: FrameType | None, left: float) -> Asked | None:
     elif frame.f_code.co_name != "reschedule":
         return None
     outer = frame.f_back
-    while outer is not None and outer.f_code.co_filename.startswith(_ASYNCIO):
+    while outer is not None and outer.f_code.co_filename.startswith((_ASYNCIO, _CARRIES)):
         if outer.f_code.co_filename == _RUNS_TASKS:  # a task that only sleeps; who made it is not known any more
             return None
         by = _NAMES.get(outer.f_code.co_name, by)

@@ -19,7 +19,7 @@ import itertools
 import os
 import threading
 import time
-from asyncio import BaseEventLoop, _get_running_loop
+from asyncio import BaseEventLoop, Timeout, _get_running_loop
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .attaching import waiting, waits
 from .reads import starting_site
-from .timers import carrying_call_at
+from .timers import carrying_call_at, carrying_reschedule
 from .turns import joined, left
 
 if TYPE_CHECKING:
@@ -262,6 +262,7 @@ _CARRIERS: Final[tuple[tuple[type, str, Callable[[Any], Any]], ...]] = (
     (ThreadPoolExecutor, "submit", _carrying_submit),
     (BaseEventLoop, "create_task", _carrying_create_task),
     (BaseEventLoop, "call_at", functools.partial(carrying_call_at, current=current)),
+    (Timeout, "reschedule", functools.partial(carrying_reschedule, current=current)),
 )
 
 _lock = threading.Lock()

@@ -130,9 +130,38 @@ def carrying_call_at(call_at: CallAt, current: contextvars.ContextVar[Scope | No
         if scope is None or scope.within is not None or not scope.recorder.recording:
             return call_at(loop, when, callback, *args, context=context)
         attachment, own = scope.recorder.attachment, functools.partial(call_at, loop)
+        when = float(when)
         asked = asked_for(sys._getframe(1), when - loop.time())
         if attachment is not None:
             return attachment.timer(loop, own, when, callback, args, context, scope, asked)
         return create_timer(loop, own, when, callback, args, context, scope, asked and asked.recorded)
+
+    return carrying
+
+
+class _Overdue(float):
+    """A time of an event loop's clock that has passed, which `Timeout.reschedule` takes for one that has not."""
+
+    def __le__(self, other: object) -> bool:
+        return False
+
+
+def carrying_reschedule(
+    reschedule: Callable[[asyncio.Timeout, float | None], None], current: contextvars.ContextVar[Scope | None]
+) -> Callable[[asyncio.Timeout, float | None], None]:
+    """`asyncio.Timeout.reschedule` that makes a timer of a time limit also where it is over already.
+
+    Otherwise asyncio makes none, and whether it is over is a fact of the clock: code that is executed again would be
+    interrupted where it was not, or not where it was.
+    """
+
+    @functools.wraps(reschedule)
+    def carrying(timeout: asyncio.Timeout, when: float | None) -> None:
+        scope = current.get()
+        if when is None or scope is None or scope.within is not None or not scope.recorder.recording:
+            return reschedule(timeout, when)
+        reschedule(timeout, _Overdue(when))
+        timeout._when = when  # type: ignore[attr-defined]  # what `when()` gives
+        return None
 
     return carrying

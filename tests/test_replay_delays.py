@@ -110,3 +110,35 @@ def test_the_length_is_recorded_that_the_application_gave() -> None:
 
     events = log_of(recorded(lengths))
     assert [event.data.delay for event in events if event.kind == "timer.fired"] == [0.003, 0.002, None]
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_time_limit_that_is_over_before_it_begins_is_so_in_a_replay(late: bool) -> None:
+    """Whether it is over by then is a fact of the clock, so it comes from the log; what `when()` gives is as ever."""
+    store = MemoryStore()
+    seen: list[Any] = []
+    after = 0.0
+
+    @ar.tool(safety="pure")
+    async def look(n: int) -> int:
+        await asyncio.sleep(0.001)
+        return n
+
+    @ar.agent("late")
+    async def agent(round_index: int, context: ar.Context) -> Any:
+        until = asyncio.get_running_loop().time() + after
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                seen.append((type(limit.when()), limit.when() == until))
+                found = [await look(1), await look(2)]
+        except TimeoutError:
+            found = []
+        return ar.Complete(found)
+
+    after = -1 if late else 60
+    result = agent.run({}, store=store)
+    assert result.value == ([] if late else [1, 2])
+    after = 60 if late else -1
+    again = ar.replay("run1", agent, store=store)
+    assert (again.verdict, again.result.structured_output) == ("identical", result.value)
+    assert seen == [(float, True)] * 2
