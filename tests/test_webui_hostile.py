@@ -10,6 +10,7 @@ from typing import Any
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.memory_store import MemoryStore
+from agentreplay.recorder.store import EventStore
 from web import client_of
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -55,6 +56,12 @@ PAGES = [
 def hostile() -> MemoryStore:
     """A store with a run in which every name and value is meant to be more than text."""
     store = MemoryStore()
+    record_hostile(store)
+    return store
+
+
+def record_hostile(store: EventStore) -> None:
+    """Record a run of two rounds in which every name and value is meant to be more than text."""
     evil: dict[str, Any] = {
         "text": EVIL,
         "link": "javascript:alert(1)",
@@ -96,7 +103,6 @@ def hostile() -> MemoryStore:
             r.change(patch=edits, reason=EVIL)
             r.decide(step="Failed", errorMessage=EVIL)
         run.complete(EVIL)
-    return store
 
 
 class Markup(HTMLParser):

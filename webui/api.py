@@ -25,6 +25,7 @@ from .diff_pages import Place, difference_between, place_named
 from .openapi import (
     ANY,
     COUNT,
+    POINTER,
     TEXT,
     TEXT_OR_NULL,
     Operation,
@@ -51,10 +52,14 @@ MOST_EVENTS: Final = 1_000
 STEPS: Final = 100
 MOST_STEPS: Final = 500
 
-RUN: Final = text("run", 'A run: "run42", its number, its uid or the start of it, or "@last".', where="path")
-STEP: Final = number("step", "A step; 0 is the start.", where="path")
-SEQ: Final = number("seq", "An event, by its number in the run.", where="path")
-POINTER: Final = text("path", "A JSON Pointer; all of it unless given.", most=20_000, default="")
+RUN: Final = text(
+    "run", 'A run: "run42", its number, its uid or the start of it, or "@last".', where="path", example="@last"
+)
+STEP: Final = number("step", "A step; 0 is the start.", where="path", example=1)
+WITHIN: Final = "A JSON Pointer into its data; the whole event unless given."
+SEQ: Final = number("seq", "An event, by its number in the run.", where="path", example=0)
+WHERE: Final = text("path", "A JSON Pointer; all of it unless given.", most=20_000, pattern=POINTER, default="")
+PLACE: Final = r"^[^:]+(:(-?[0-9]{1,15})?)?$"
 PART: Final = one_of("part", "A part of the state.", PARTS, default="payload")
 NEXT: Final = {"type": ["integer", "null"]}
 
@@ -98,7 +103,7 @@ def index() -> Response:
             text("agent", "Only runs of this agent."),
             text("q", "Only runs whose agent, uid or error contains this, in any case, or that are called so."),
             one_of("sort", "By what they are sorted; downwards with a dash.", SORTS, default="-run"),
-            text("cursor", "`next` of the page before.", default=""),
+            text("cursor", "`next` of the page before, in the same order.", pattern="^[A-Za-z0-9_-]*$", default=""),
             number("limit", "Runs on a page.", 1, LARGEST_PAGE, default=PAGE),
         ),
         record({"runs": list_of(ref("Run")), "next": TEXT_OR_NULL}),
@@ -239,7 +244,7 @@ def call_json(call: CallEntry) -> dict[str, Any]:
         "GET",
         "/runs/{run}/steps/{step}/state",
         "The payload after a step, or another part of the state, or what stands at a path in it.",
-        (RUN, STEP, one_of("part", "A part of the state.", [*PARTS, *OTHER_PARTS], default="payload"), POINTER),
+        (RUN, STEP, one_of("part", "A part of the state.", [*PARTS, *OTHER_PARTS], default="payload"), WHERE),
         ANY,
     )
 )
@@ -267,8 +272,8 @@ def _value(value: Any, path: str) -> Response:
         "/diff",
         "What lies between two steps, of one run or of two, and which event made each change.",
         (
-            text("from", "The step before, such as run42:6; the one before `to` unless given.", least=1),
-            text("to", "The step after, such as run42:7.", least=1, required=True),
+            text("from", "The step before, such as run42:6; the one before `to` unless given.", pattern=PLACE),
+            text("to", "The step after, such as run42:7.", pattern=PLACE, required=True, example="@last:1"),
             PART,
         ),
         record({"from": TEXT, "to": TEXT, "changes": list_of(ref("Change"))}),
@@ -347,7 +352,7 @@ def events(run: str, after: int, limit: int) -> Response:
         "GET",
         "/runs/{run}/events/{seq}",
         "An event with all that it refers to, or what stands at a path in its data.",
-        (RUN, SEQ, text("path", "A JSON Pointer into its data; the whole event unless given.", most=20_000)),
+        (RUN, SEQ, text("path", WITHIN, most=20_000, pattern=POINTER)),
         ANY,
     )
 )

@@ -14,7 +14,7 @@ from .run_pages import run_named
 
 TABLE: Final = Table()
 
-OTHER: Final = text("other", "The run to compare with, named likewise.", where="path")
+OTHER: Final = text("other", "The run to compare with, named likewise.", where="path", example="@last")
 STEP_OR_NULL: Final[Schema] = {"type": ["integer", "null"]}
 DIFFERENCE: Final[Schema] = {
     "type": "object",

@@ -9,7 +9,7 @@ from flask import Response
 from ..replay.listing import standing
 from .api import RUN
 from .live import LIST, stream
-from .openapi import TEXT, Operation, Table, number
+from .openapi import NEWS, Operation, Table, number
 from .run_pages import run_named
 from .site import site
 
@@ -22,7 +22,7 @@ TABLE: Final = Table()
         "GET",
         "/live",
         "Server-sent events: `new` whenever the list of runs is another one.",
-        answer=TEXT,
+        answer=NEWS,
         media="text/event-stream",
     )
 )
@@ -38,7 +38,7 @@ def live() -> Response:
         "/runs/{run}/live",
         "Server-sent events: `new` with {head, step, status} whenever the run has grown, and `end` when it ends.",
         (RUN, number("after", "The last event that is known; -1 for none.", -1, default=-1)),
-        TEXT,
+        NEWS,
         media="text/event-stream",
     )
 )

@@ -30,10 +30,11 @@ class Parameter:
     Attributes:
         name: as it stands in the address.
         what: what it means, a sentence.
-        schema: its JSON Schema: of type `string` (with `maxLength`, or `enum`) or `integer` (with bounds).
+        schema: its JSON Schema: of type `string` (with lengths and `pattern`, or `enum`) or `integer` (with bounds).
         where: path or query; what is in the path is required.
         default: what it is where it is left out.
         required: whether it may not be left out.
+        example: a value that means something on every server with a run; None to give none.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Parameter:
     where: str = "query"
     default: Any = None
     required: bool = False
+    example: Any = None
 
     def read(self, text: str) -> Any:
         """The value that a text says.
@@ -58,6 +60,8 @@ class Parameter:
             raise UsageError(f"{self.name} is one of {', '.join(self.schema['enum'])}, not {text[:40]!r}")
         if len(text) > self.schema.get("maxLength", LARGEST) or len(text) < self.schema.get("minLength", 0):
             raise UsageError(f"{self.name} is too long, or too short")
+        if "pattern" in self.schema and re.fullmatch(self.schema["pattern"], text, re.DOTALL) is None:
+            raise UsageError(f"{self.name} is not {text[:40]!r}. {self.what}")
         return text
 
     def described(self) -> dict[str, Any]:
@@ -69,13 +73,15 @@ class Parameter:
             "description": self.what,
             "required": self.required or self.where == "path",
             "schema": schema,
-        }
+        } | ({} if self.example is None else {"example": self.example})
 
 
-def text(name: str, what: str, *, most: int = 2_000, least: int = 0, **options: Any) -> Parameter:
-    """A parameter that is a text."""
+def text(
+    name: str, what: str, *, most: int = 2_000, least: int = 0, pattern: str | None = None, **options: Any
+) -> Parameter:
+    """A parameter that is a text; `pattern` describes all of it, from `^` to `$`."""
     schema: dict[str, Any] = {"type": "string", "maxLength": most} | ({"minLength": least} if least else {})
-    return Parameter(name, what, schema, **options)
+    return Parameter(name, what, schema if pattern is None else schema | {"pattern": pattern}, **options)
 
 
 def one_of(name: str, what: str, words: Iterable[str], **options: Any) -> Parameter:
@@ -206,6 +212,15 @@ ABOUT: Final = (
 )
 
 
+FROM_OUR_PAGES: Final = {
+    "name": "X-CSRF-Token",
+    "in": "header",
+    "description": "`csrf` of the index, by which requests of other sites are told apart. Not needed beside a token.",
+    "required": False,
+    "schema": {"type": "string"},
+}
+
+
 def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     """The OpenAPI document of some operations."""
     paths: dict[str, dict[str, Any]] = {}
@@ -230,10 +245,11 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
 def _described(operation: Operation) -> dict[str, Any]:
     refusals = {400, 401, 404, 421, 422, 503, *operation.errors} | ({403, 413} if operation.method != "GET" else set())
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    parameters = [parameter.described() for parameter in operation.parameters]
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.what,
-        "parameters": [parameter.described() for parameter in operation.parameters],
+        "parameters": parameters if operation.method == "GET" else [*parameters, FROM_OUR_PAGES],
         "responses": {
             "200": {"description": "What was asked for.", "content": {operation.media: {"schema": operation.answer}}},
             **{str(code): {"description": _REFUSALS[code], "content": error} for code in sorted(refusals)},
@@ -264,11 +280,17 @@ def record(required: Mapping[str, Any], **optional: Any) -> Schema:
     }
 
 
+POINTER: Final = "^(/([^~/]|~[01])*)*$"
+"""What a JSON Pointer looks like."""
+
 TEXT: Final[Schema] = {"type": "string"}
 TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 SECONDS: Final[Schema] = {"type": ["number", "null"]}
 ANY: Final[Schema] = {"description": "A value in stored form."}
+
+NEWS: Final = record({"event": {"enum": ["new", "end"]}, "data": TEXT})
+"""Each of the server-sent events of a stream, as a record of its fields; its data is JSON."""
 
 ERROR: Final = record({"error": record({"kind": TEXT, "message": TEXT})})
 

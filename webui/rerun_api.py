@@ -16,7 +16,21 @@ from .answers import json_answer
 from .api import RUN
 from .edited_json import read_json, stored_of
 from .live import stream
-from .openapi import ANY, COUNT, SCHEMAS, TEXT, TEXT_OR_NULL, Operation, Table, list_of, number, record, ref
+from .openapi import (
+    ANY,
+    COUNT,
+    NEWS,
+    POINTER,
+    SCHEMAS,
+    TEXT,
+    TEXT_OR_NULL,
+    Operation,
+    Table,
+    list_of,
+    number,
+    record,
+    ref,
+)
 from .rerun_pages import live_step, refuse_if_read_only, reruns
 from .rerun_plan import forecast, refuse_what_cannot_be
 from .reruns import Started
@@ -27,8 +41,10 @@ TABLE: Final = Table()
 
 RERUN: Final = number("rerun", "A re-run, by its number on this server.", 1, where="path")
 
-_NAMES: Final = {"type": "array", "maxItems": MOST, "items": {"type": "string", "minLength": 1, "maxLength": NAME}}
-_VALUES: Final = {"type": "object", "maxProperties": MOST, "additionalProperties": ANY}
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": NAME}
+_NAMES: Final = {"type": "array", "maxItems": MOST, "items": _NAME}
+_VALUES: Final = {"type": "object", "maxProperties": MOST, "propertyNames": _NAME, "additionalProperties": ANY}
+_POINTER: Final = {"type": "string", "maxLength": NAME, "pattern": POINTER}
 
 SCHEMAS["RerunRequest"] = {
     "type": "object",
@@ -36,16 +52,26 @@ SCHEMAS["RerunRequest"] = {
     "additionalProperties": False,
     "properties": {
         "step": {"type": "integer", "minimum": 1, "description": "The first live step."},
-        "set": {**_VALUES, "description": "Place in the payload → value; created or replaced."},
+        "set": {
+            **_VALUES,
+            "propertyNames": {"maxLength": NAME},
+            "description": "Place in the payload → value; created or replaced.",
+        },
         "patch": {
             "type": "array",
             "maxItems": MOST,
-            "items": {"type": "object"},
+            "items": {
+                "oneOf": [
+                    record({"op": {"enum": ["add", "replace", "test"]}, "path": _POINTER, "value": ANY}),
+                    record({"op": {"const": "remove"}, "path": _POINTER}),
+                    record({"op": {"enum": ["move", "copy"]}, "path": _POINTER, "from": _POINTER}),
+                ]
+            },
             "description": "A JSON Patch for the payload, after `set`.",
         },
         "tool_results": {**_VALUES, "description": "Call of the step → what it gives instead of being made."},
         "model_responses": {**_VALUES, "description": "Call of the step → what it gives instead of being made."},
-        "skip": {**_NAMES, "description": "Calls of the step that are not made and give null."},
+        "skip": {**_NAMES, "uniqueItems": True, "description": "Calls of the step that are not made and give null."},
         "messages": {"type": "array", "maxItems": MOST, "items": ANY, "description": "Added to the conversation."},
         "params": {**_VALUES, "description": "Parameters that get another value."},
         "input": {"description": "Another input, in stored form; it stays where this is left out."},
@@ -53,6 +79,10 @@ SCHEMAS["RerunRequest"] = {
         "reuse": {"type": "boolean", "description": "Answer live calls that ask what was recorded as recorded."},
         "prefix": {"enum": list(PREFIXES), "description": "Execute the steps before, or take their outcome."},
         "compensate": {"type": "boolean", "description": "Undo before what the run did from the step on."},
+        "max_rounds": {
+            "type": ["integer", "null"],
+            "description": "The last round there may be; that of the step, or later.",
+        },
         "ignore": {**_NAMES, "description": "Rules of what is different each time."},
     },
 }
@@ -179,7 +209,7 @@ def stop_rerun(rerun: int) -> Response:
         "/reruns/{rerun}/live",
         "Server-sent events: `new` with {status, run, head} whenever a re-run stands otherwise; `end` when it ends.",
         (RERUN,),
-        TEXT,
+        NEWS,
         media="text/event-stream",
     )
 )
