@@ -650,8 +650,8 @@ REFACTORINGS = [
         "a pause is longer",
         (("await asyncio.sleep(0.01)", "await asyncio.sleep(30)"),),
         (
-            "step 3: asyncio.sleep at replay_agents.py:289 is given 30 s, and was given 0.01 s when it was recorded; it "
-            "fires by the log all the same",
+            "step 3: asyncio.sleep at replay_agents.py:289 is given 30 s, and was given 0.01 s when it was recorded; "
+            "it fires by the log all the same",
         ),
     ),
     Refactoring("fleet", "a pause is left out", (("    await asyncio.sleep(0.01)\n", ""),)),
