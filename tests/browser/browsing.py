@@ -14,16 +14,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, Response, WebError, expect
 
 WIDTHS: Final = {1440: 900, 1000: 800, 390: 844}
 """The widths that the pages are made for, in pixels, with a height to each."""
 
 WAIT: Final = 15_000
 """Milliseconds after which what a test waits for will not come."""
+
+Scheme = Literal["light", "dark"]
 
 expect.set_options(timeout=WAIT)
 
@@ -84,60 +86,78 @@ def served(store: Path, log: Path, *options: str) -> Iterator[str]:
 
 
 class Tabs:
-    """Tabs of a browser on one server; each has storage of its own, as in a new profile.
+    """Tabs of a browser on one server, which know nothing of those of the test before.
 
     Args:
-        browser: what opens them.
+        context: a profile, which tests share one after the other: a new one takes longer than most of them.
         address: of the server.
     """
 
-    def __init__(self, browser: Browser, address: str) -> None:
-        self._browser = browser
+    def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
         self.problems: list[str] = []
-        self._open: list[Any] = []
+        self._context = context
+        self._open: list[Page] = []
         self._expected: set[int] = set()
+        self._has_server = True
+        self._watched: dict[Any, Any] = {
+            "request": self._asked,
+            "response": self._answered,
+            "console": self._said,
+            "weberror": self._thrown,
+            "dialog": self._stopped,
+        }
+        for event, act in self._watched.items():
+            context.on(event, act)
 
-    def open(self, path: str = "/runs", width: int = 1440, scheme: str = "light", **options: Any) -> Page:
+    def open(self, path: str = "/runs", width: int = 1440, scheme: Scheme = "light") -> Page:
         """Open a page in a new tab, and wait until it is there.
 
         Args:
             path: with its query.
             width: of the window, one of `WIDTHS`.
-            scheme: "light" or "dark", as the system says.
-            options: more of `Browser.new_context`.
+            scheme: what the system says.
         """
-        context = self._browser.new_context(
-            viewport={"width": width, "height": WIDTHS[width]},
-            color_scheme="dark" if scheme == "dark" else "light",
-            **options,
-        )
-        self._open.append(context)
-        context.set_default_timeout(WAIT)
-        context.add_init_script(WATCH)
-        context.on("request", self._asked)
-        context.on("response", self._answered)
-        context.on("console", self._said)
-        context.on("weberror", lambda error: self.problems.append(f"uncaught: {error.error}"))
-        context.on("dialog", self._asked_by_dialog)
-        page = context.new_page()
+        pages = self._context.pages
+        page = pages[len(self._open)] if len(self._open) < len(pages) else self._context.new_page()
+        self._open.append(page)
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme=scheme, reduced_motion="null")
         page.goto(self.address + path)
         return page
+
+    def allow_clipboard(self) -> None:
+        """Let pages read and write the clipboard, as somebody would who is asked."""
+        self._context.grant_permissions(["clipboard-read", "clipboard-write"])
 
     def expect_status(self, status: int) -> None:
         """Say that an answer of this test has that status, which otherwise is a problem."""
         self._expected.add(status)
 
+    def expect_no_server(self) -> None:
+        """Say that the server is gone: what a page asks it now is answered by nobody."""
+        self._has_server = False
+
     def close(self) -> None:
-        """Close all tabs."""
-        for context in self._open:
-            context.close()
+        """Leave all pages, forget what they stored, and close all tabs but one."""
+        for page in self._open:
+            if page.url.startswith("http"):
+                page.evaluate("localStorage.clear(); sessionStorage.clear()")
+            page.goto("about:blank")
+        for page in self._open[1:]:
+            page.close()
+        self._context.clear_permissions()
+        for event, act in self._watched.items():
+            self._context.remove_listener(event, act)
 
     def _asked(self, request: Request) -> None:
         if not request.url.startswith((self.address + "/", "data:", "blob:")):
             self.problems.append(f"a request to {request.url}")
 
-    def _asked_by_dialog(self, dialog: Dialog) -> None:
+    def _thrown(self, error: WebError) -> None:
+        self.problems.append(f"uncaught: {error.error}")
+
+    def _stopped(self, dialog: Dialog) -> None:
         self.problems.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
@@ -147,7 +167,7 @@ class Tabs:
 
     def _said(self, message: ConsoleMessage) -> None:
         told = re.search(r"status of (\d+)", message.text)
-        if told and int(told[1]) in self._expected:
+        if (told and int(told[1]) in self._expected) or (not self._has_server and "net::ERR_" in message.text):
             return
         if message.type in ("error", "warning", "assert"):
             self.problems.append(f"console {message.type}: {message.text} ({message.location})")

@@ -9,24 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from browsing import OPTIONS, Tabs, chromium
-from playwright.sync_api import Browser, sync_playwright
+from browsing import OPTIONS, WAIT, WATCH, Tabs, chromium
+from playwright.sync_api import BrowserContext, sync_playwright
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """A Chromium without a window, with a profile of its own."""
+def context() -> Iterator[BrowserContext]:
+    """A profile in a Chromium without a window, fresh and of these tests alone."""
     found = chromium()
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=found, headless=True, args=list(OPTIONS))
-        yield started
+        made = started.new_context()
+        made.set_default_timeout(WAIT)
+        made.add_init_script(WATCH)
+        yield made
         started.close()
 
 
 @pytest.fixture
-def tabs(browser: Browser, address: str) -> Iterator[Tabs]:
+def tabs(context: BrowserContext, address: str) -> Iterator[Tabs]:
     """Tabs on the server that the module names by its fixture `address`; nothing may go wrong in them."""
-    made = Tabs(browser, address)
+    made = Tabs(context, address)
     yield made
     made.close()
     assert made.problems == []

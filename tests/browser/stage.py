@@ -11,6 +11,7 @@ from typing import Any
 
 import agentreplay as ar
 from agentreplay.examples import refunds
+from agentreplay.recorder.locate import open_store
 
 HUGE = 2**53 + 1
 LONG_NAME = "n" * 10_000
@@ -23,6 +24,7 @@ def recorded(folder: Path, *acts: Callable[[Path], None]) -> Path:
     not a coroutine refuses to run on one.
     """
     store = folder / "store.db"
+    open_store(str(store)).close()
     with ThreadPoolExecutor(1) as apart:
         for act in acts:
             apart.submit(act, store).result()

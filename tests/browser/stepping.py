@@ -1,6 +1,6 @@
 """Records a run a step at a time: `python stepping.py STORE` goes on by a step for each line that it reads.
 
-It says which step is done on standard output; where there is no more to read, the run is completed.
+It says the run's name on standard output, and which step is done; where there is no more to read, the run is completed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class Stepping:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._asked, self._said = self._process.stdin, self._process.stdout
-        assert self._said.readline() == "begun\n"
+        self.id = self._said.readline().strip()
+        """The run's name in the store."""
+        assert self.id.startswith("run")
 
     def step(self, number: int = 1) -> None:
         """Record so many more steps, and wait until they are."""
@@ -59,7 +61,7 @@ def stepping(store: Path) -> Iterator[Stepping]:
 def main(store: str) -> None:
     """Record until there is nothing more to read."""
     with ar.record("stepping", payload={"n": 0}, store=store) as run:
-        print("begun", flush=True)
+        print(run.id, flush=True)
         for number, _line in enumerate(sys.stdin, 1):
             with run.round() as r:
                 r.tool("count", {"to": number}, lambda to: to, safety="pure")

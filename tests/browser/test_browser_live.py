@@ -12,40 +12,43 @@ from stage import recorded
 from stepping import stepping
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return recorded(tmp_path, lambda store: None)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("live"))
 
 
-@pytest.fixture
-def address(tmp_path: Path, store: Path) -> Iterator[str]:
-    """A server of this test alone, on a store without a run."""
-    with served(store, tmp_path / "said") as found:
+@pytest.fixture(scope="module")
+def address(store: Path) -> Iterator[str]:
+    """A server over that store, in which each test has a run of its own."""
+    with served(store, store.parent / "said") as found:
         yield found
 
 
-def test_the_first_run_takes_the_place_of_how_to_record_it(tabs: Tabs, store: Path) -> None:
+def test_the_first_run_takes_the_place_of_how_to_record_it(tabs: Tabs, tmp_path: Path) -> None:
     """An empty list says what to do, and shows the run as soon as it begins; its steps count up, and it ends."""
-    page = tabs.open()
-    expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
-    expect(page.locator(".commands button")).to_have_text(
-        ["agentreplay demo", "agentreplay run agent.py:step", "agentreplay import run.jsonl"]
-    )
-    with stepping(store) as run:
-        row = page.locator("tr[data-key=run1]")
-        expect(row).to_contain_text("stepping")
-        expect(row.locator(".status")).to_have_text("● running")
-        run.step(2)
-        expect(row.locator("td").nth(3)).to_have_text("2")
-        run.complete()
-        expect(row.locator(".status")).to_have_text("✓ completed")
+    store = recorded(tmp_path)
+    with served(store, tmp_path / "said") as tabs.address:
+        page = tabs.open()
+        expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+        expect(page.locator(".commands button")).to_have_text(
+            ["agentreplay demo", "agentreplay run agent.py:step", "agentreplay import run.jsonl"]
+        )
+        with stepping(store) as run:
+            row = page.locator(f"tr[data-key={run.id}]")
+            expect(row).to_contain_text("stepping")
+            expect(row.locator(".status")).to_have_text("● running")
+            run.step(2)
+            expect(row.locator("td").nth(3)).to_have_text("2")
+            run.complete()
+            expect(row.locator(".status")).to_have_text("✓ completed")
+        page.goto("about:blank")
 
 
 def test_new_steps_come_in_by_themselves_where_the_end_is_seen(tabs: Tabs, store: Path) -> None:
     """The list grows, the slider is longer, and the step that is looked at stays; the end of the run is told."""
     with stepping(store) as run:
         run.step(2)
-        page = tabs.open("/runs/run1/steps/1")
+        page = tabs.open(f"/runs/{run.id}/steps/1")
         expect(page.locator("#detail h2")).to_contain_text("Step 1 · Retry")
         run.step(3)
         expect(page.locator("a.step[data-step='5']")).to_be_visible()
@@ -63,7 +66,7 @@ def test_who_has_scrolled_away_is_told_how_many_steps_are_new(tabs: Tabs, store:
     """The list stays where it is; one click goes to the newest."""
     with stepping(store) as run:
         run.step(60)
-        page = tabs.open("/runs/run1/steps/3")
+        page = tabs.open(f"/runs/{run.id}/steps/3")
         expect(page.locator("a.step[data-step='3']")).to_be_in_viewport()
         page.locator("#steps").evaluate("list => { list.scrollTop = 0; }")
         run.step(12)
@@ -79,23 +82,23 @@ def test_a_crash_shows_what_was_in_flight(tabs: Tabs, store: Path) -> None:
     """And no other page is held up by it."""
     with stepping(store) as run:
         run.step(2)
-        page = tabs.open("/runs/run1")
+        page = tabs.open(f"/runs/{run.id}")
         expect(page.locator("#head")).to_contain_text("● running")
         run.kill()
         expect(page.locator("#head")).to_contain_text("✕ crashed")
     page = tabs.open()
-    expect(page.locator("tr[data-key=run1] .status")).to_have_text("✕ crashed")
+    expect(page.locator(f"tr[data-key={run.id}] .status")).to_have_text("✕ crashed")
 
 
-def test_a_server_that_is_gone_is_told_and_not_waited_for(tmp_path: Path, tabs: Tabs, store: Path) -> None:
+def test_a_server_that_is_gone_is_told_and_not_waited_for(tabs: Tabs, store: Path, tmp_path: Path) -> None:
     """What is in the page stays, and what needs the server says that it does not answer."""
     with stepping(store) as run:
         run.step(3)
         run.complete()
-    with served(store, tmp_path / "gone") as address:
-        tabs.address = address
-        page = tabs.open("/runs/run1/steps/1")
+    with served(store, tmp_path / "said") as tabs.address:
+        page = tabs.open(f"/runs/{run.id}/steps/1")
         expect(page.locator("#changes")).to_contain_text("n 0 → 1")
+        tabs.expect_no_server()
     page.get_by_role("slider").fill("3")
     expect(page.get_by_role("status").first).to_have_text("The server does not answer. Is it still running?")
-    tabs.problems = [told for told in tabs.problems if "ERR_CONNECTION_REFUSED" not in told]
+    expect(page.locator("#changes")).to_contain_text("n 0 → 1")

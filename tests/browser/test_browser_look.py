@@ -108,7 +108,8 @@ def test_a_dialog_can_be_read_by_everybody(tabs: Tabs, key: str) -> None:
 
 def test_nothing_moves_where_motion_is_not_wanted(tabs: Tabs) -> None:
     """The pulse of what is live is an animation only where the system does not ask for less."""
-    page = tabs.open("/runs/run1", reduced_motion="reduce")
+    page = tabs.open("/runs/run1")
+    page.emulate_media(reduced_motion="reduce")
     moving = "document.getAnimations().length"
     page.locator("#head .status").evaluate("one => { one.className = 'status running'; }")
     assert page.evaluate(moving) == 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browsing import Tabs, expect_path, served
+from browsing import Scheme, Tabs, expect_path, served
 from playwright.sync_api import Page, expect
 from stage import record_long, record_refunds, recorded
 
@@ -312,7 +312,8 @@ def test_a_slash_searches_the_run_and_leads_to_the_step(tabs: Tabs) -> None:
 
 def test_paths_values_and_commands_are_copied(tabs: Tabs) -> None:
     """The command shows the same in a terminal; a value is copied as JSON."""
-    page = tabs.open("/runs/run1/steps/7", permissions=["clipboard-read", "clipboard-write"])
+    tabs.allow_clipboard()
+    page = tabs.open("/runs/run1/steps/7")
     page.get_by_role("button", name="agentreplay diff run1 --step 7").click()
     expect(page.get_by_role("status").first).to_have_text("Copied the command.")
     assert page.evaluate("navigator.clipboard.readText()") == "agentreplay diff run1 --step 7"
@@ -345,7 +346,7 @@ def test_columns_are_dragged_and_stay_so(tabs: Tabs) -> None:
 
 
 @pytest.mark.parametrize(("system", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(21, 23, 27)")])
-def test_the_scheme_follows_the_system_and_a_switch(tabs: Tabs, system: str, ground: str) -> None:
+def test_the_scheme_follows_the_system_and_a_switch(tabs: Tabs, system: Scheme, ground: str) -> None:
     """What was chosen stays chosen, on other pages too."""
     page = tabs.open("/runs/run1", scheme=system)
     shown = "getComputedStyle(document.body).backgroundColor"

@@ -83,7 +83,8 @@ def test_markup_links_and_control_characters_are_read_as_they_are(tabs: Tabs) ->
 
 def test_a_hostile_name_can_be_blamed_copied_and_loaded(tabs: Tabs) -> None:
     """Its path goes to the server and back as what it is."""
-    page = tabs.open("/runs/run1/steps/1", permissions=["clipboard-read", "clipboard-write"])
+    tabs.allow_clipboard()
+    page = tabs.open("/runs/run1/steps/1")
     inner = page.locator("#payload summary", has_text="bold").first
     inner.hover()
     page.get_by_role("button", name="copy path").click()
@@ -161,7 +162,8 @@ def test_values_are_shown_exactly_before_and_after(tabs: Tabs) -> None:
 
 def test_values_are_exact_in_differences_and_blame_and_when_they_are_copied(tabs: Tabs) -> None:
     """What leaves the page is what was recorded, as JSON that keeps it."""
-    page = tabs.open("/diff?from=run2:0&to=run2:1", permissions=["clipboard-read", "clipboard-write"])
+    tabs.allow_clipboard()
+    page = tabs.open("/diff?from=run2:0&to=run2:1")
     sides = page.get_by_role("region", name="Side by side")
     expect(sides.locator("tr.replace", has_text="huge").locator("td")).to_have_text([str(HUGE), str(HUGE + 1)])
     expect(sides.locator("tr.remove td")).to_have_text(["null", ""])
