@@ -98,7 +98,8 @@ class Watch:
             told: what the follower knows of it.
 
         Returns:
-            The version that it knows; -1 if others know of another one, which then is news.
+            The version that it knows; -1 if others know of another one, which then is news. Of the list nobody can say
+            what a page knows: it was made of one that may have been half a second old. So that is told once in any case.
 
         Raises:
             ServiceUnavailable: as many as are allowed do so already.
@@ -111,6 +112,8 @@ class Watch:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="agentreplay-watch", daemon=True)
                 self._thread.start()
+            if key == LIST and self._known is not None:
+                return -1
             return followed.version if followed.told == told else -1
 
     def leave(self, key: int) -> None:
@@ -179,9 +182,8 @@ class Watch:
         # A long list takes a while: it is looked at more rarely, so that looking never is what the server does most.
         self._list_due = time.monotonic() + max(LIST_SECONDS, 10 * (time.monotonic() - began))
         if infos != self._known:
-            first, self._known = self._known is None, infos
-            if not first:
-                self._tell(LIST, {"runs": len(infos)})
+            self._known = infos
+            self._tell(LIST, {"runs": len(infos)})
 
     def _tell(self, key: int, told: Any, *, ended: bool = False) -> None:
         with self._news:
