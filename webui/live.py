@@ -99,7 +99,7 @@ class Watch:
 
         Returns:
             The version that it knows; -1 if others know of another one, which then is news. Of the list nobody can say
-            what a page knows: it was made of one that may have been half a second old. So that is told once in any case.
+            what a page knows: it was made of one that may have been half a second old. So it is told in any case.
 
         Raises:
             ServiceUnavailable: as many as are allowed do so already.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from browsing import Tabs, expect_path, served
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from stage import record_many, record_refunds, recorded
 
 
@@ -95,3 +96,17 @@ def test_a_run_leads_to_the_one_that_it_comes_from(tabs: Tabs) -> None:
     expect(page.locator("tr[data-key=run3]")).to_contain_text("fork of run1")
     page.locator("tr[data-key=run3]").get_by_role("link", name="run1").click()
     expect(page.get_by_role("heading", name="run1 refunds")).to_be_visible()
+
+
+def test_a_list_in_which_no_run_fits_is_brought_up_to_date_where_it_stands(tabs: Tabs) -> None:
+    """It follows what is recorded, too; what came is put into the page, which is not loaded again."""
+    page = tabs.open("/health")
+    held: list[Route] = []
+    page.route(re.compile("part=table"), held.append)
+    with page.expect_request(re.compile("part=table")):
+        page.goto(f"{tabs.address}/runs?q=no+such+thing")
+    page.evaluate("window.before = document.querySelector('#runs .notice')")
+    held[0].continue_()
+    page.wait_for_function("window.before && !window.before.isConnected")
+    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+    page.unroute_all()

@@ -190,7 +190,8 @@ function followRuns(place) {
       const url = new URL(location.href);
       url.searchParams.set("part", "table");
       const fresh = await part(url);
-      if (!find(".table", place)) return location.reload();
+      // The page of an empty store tells how to record a run; with the first one it becomes another.
+      if (!find(".filters")) return fresh.some((node) => node.nodeType === Node.ELEMENT_NODE) && location.reload();
       const key = document.activeElement.closest?.("tr[data-key]")?.dataset.key;
       const known = new Set(findAll("tr[data-key]", place).map((row) => row.dataset.key));
       place.replaceChildren(...fresh);
