@@ -102,7 +102,7 @@ def test_a_list_in_which_no_run_fits_is_brought_up_to_date_where_it_stands(tabs:
     """It follows what is recorded, too; what came is put into the page, which is not loaded again."""
     page = tabs.open("/health")
     held: list[Route] = []
-    page.route(re.compile("part=table"), held.append)
+    page.route(re.compile("part=table"), lambda route: held.append(route))
     with page.expect_request(re.compile("part=table")):
         page.goto(f"{tabs.address}/runs?q=no+such+thing")
     page.evaluate("window.before = document.querySelector('#runs .notice')")
