@@ -21,7 +21,7 @@ _UNKNOWN: Final = object()
 
 
 class _Version(NamedTuple):
-    """A tree, what it was redacted to, and the redactor's `generation`, which was the same before and after."""
+    """A tree, what it was redacted to, and the redactor's `generation` before it was: another if it learnt anything."""
 
     stored: Stored
     redacted: Stored
@@ -57,6 +57,5 @@ class RedactedTree:
         if redacted is _UNKNOWN or self._redactor.generation is not generation:
             generation = self._redactor.generation
             redacted = stored if self._redactor.is_clean(dumps(stored)) else self._redactor.redact(stored)
-        settled = self._redactor.generation is generation
-        self._before = _Version(stored, redacted, generation) if settled else None
+        self._before = _Version(stored, redacted, generation)
         return redacted

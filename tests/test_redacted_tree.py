@@ -170,6 +170,16 @@ def test_a_secret_that_is_learnt_late_is_found_in_what_did_not_change() -> None:
     ]
 
 
+def test_a_secret_that_others_teach_the_redactor_is_found_in_what_did_not_change() -> None:
+    """A run shares its redactor with whatever else is recorded in the store."""
+    redactor = Redactor(b"k" * 32)
+    tree = RedactedTree(redactor)
+    old = {"note": [f"the word is {TELLING}"], "n": 1}
+    assert tree(old) is old
+    redactor.learn("password", TELLING)
+    assert tree({**old, "n": 2})["note"] == [f"the word is {token(TELLING)}"]
+
+
 def test_a_secret_is_not_known_before_the_whole_search_would_know_it() -> None:
     """A search that stops because it meets a new secret has learnt nothing when the whole is searched instead."""
     old = {"password": "wine4you", "n": 1}
@@ -195,6 +205,25 @@ def test_what_stands_beside_a_change_is_read_anew_where_the_change_says_what_it_
     assert (first["pass"], second["pass"]) == ("wine", token("wine"))
     first, second = redacted_in_turn({"pass": "wine", "Login": "bob"}, {"pass": "wine"})
     assert (first["pass"], second["pass"]) == (token("wine"), "wine")
+
+
+def test_a_text_is_read_anew_where_it_comes_to_be_a_path() -> None:
+    """In a path, an address with a password is escaped; in a text that is none, the same would be no address."""
+    old = {"password": "wine", "path": "/https:~1~1bob:w4u@example.com"}
+    first, second, third = redacted_in_turn(old, {**old, "op": "add"}, {**old, "n": 1})
+    assert first["path"] == third["path"] == old["path"]
+    assert second["path"] == f"/https:~1~1bob:{token('w4u').replace('password', 'url-password')}@example.com"
+
+
+def test_beside_a_key_with_a_secret_in_it_changes_are_found() -> None:
+    """What is redacted has another key there; the rest stays, and stays the same objects."""
+    kept = {"password": "wine4you"}
+    old = {f"by {LOOKS}": kept, "n": 1}
+    _, first, second = redacted_in_turn(old, old, {**old, "n": 2})
+    (key, _), (_, number) = second.items()
+    assert key == Redactor(b"k" * 32).redact_text(f"by {LOOKS}")
+    assert second[key] is first[key]
+    assert number == 2
 
 
 def test_a_part_that_moves_under_a_secret_key_is_secret_there() -> None:
