@@ -20,7 +20,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from . import append, differences, keeping, memory, peers, replaying, seeking, startup, state_size, storage
+from . import append, differences, keeping, memory, peers, replaying, seeking, startup, state_size, storage, web
 from .measuring import Row
 
 Part = Callable[[], Iterable[Row]]
@@ -41,6 +41,9 @@ PARTS: Sequence[tuple[Part, Sequence[str]]] = (
     (partial(memory.rows, "pauses", ", snapshots taken"), ("G10",)),
     (storage.rows, ("G11",)),
     (replaying.rows, ("G12",)),
+    (partial(web.rows, "30,000 steps", web.long_run, web.STEPS, web.MEMORY), ("UI",)),
+    (partial(web.rows, "100 MB", web.large_payload, web.LARGE_STEPS, web.MEMORY_LARGE), ("UI",)),
+    (web.crowd_rows, ("UI",)),
 )
 """What measures which gates. A part in which one is missed is measured once more as a whole."""
 
@@ -80,7 +83,12 @@ def measured(parts: Iterable[Part]) -> list[Row]:
             again = {(row.gate, row.what): row for row in part()}
             found = [row if row.passed else again[row.gate, row.what] for row in found]
         rows.extend(found)
-    return sorted(rows, key=lambda row: int(row.gate[1:]))
+    return sorted(rows, key=lambda row: _place(row.gate))
+
+
+def _place(gate: str) -> int:
+    """Where a gate stands in the table: those with numbers first, in order."""
+    return int(gate[1:]) if gate[1:].isdigit() else sys.maxsize
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -93,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
         return code
     gates = set(arguments) - {"peers"}
     parts = PEERS if "peers" in arguments else PARTS
-    known = sorted({gate for _, names in parts for gate in names}, key=lambda gate: int(gate[1:]))
+    known = sorted({gate for _, names in parts for gate in names}, key=_place)
     if unknown := gates.difference(known):
         print(f"{', '.join(sorted(unknown))}: not measured here; choose from {', '.join(known)}.")
         return 2

@@ -74,6 +74,8 @@ def duration(seconds: float) -> str:
 
 def size_of(size: float) -> str:
     """Bytes for people."""
+    if size >= 1e9:
+        return f"{size / 1e9:.3g} GB"
     return f"{size / 1e6:.3g} MB" if size >= 1e5 else f"{size / 1e3:.3g} KB"
 
 
