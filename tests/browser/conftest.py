@@ -1,4 +1,4 @@
-"""One Chromium for all browser tests of a process, and tabs that are looked after.
+"""One Chromium for all browser tests of a module, and tabs that are looked after.
 
 It is closed with the last of them: while Playwright runs it has an event loop of its own, beside which the tests of
 coroutines could not start theirs.
@@ -13,7 +13,7 @@ from browsing import OPTIONS, WAIT, WATCH, Tabs, chromium
 from playwright.sync_api import BrowserContext, sync_playwright
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def context() -> Iterator[BrowserContext]:
     """A profile in a Chromium without a window, fresh and of these tests alone."""
     found = chromium()

@@ -105,8 +105,9 @@ def test_a_list_in_which_no_run_fits_is_brought_up_to_date_where_it_stands(tabs:
     page.route(re.compile("part=table"), lambda route: held.append(route))
     with page.expect_request(re.compile("part=table")):
         page.goto(f"{tabs.address}/runs?q=no+such+thing")
-    page.evaluate("window.before = document.querySelector('#runs .notice')")
+    page.locator("#runs .notice").evaluate("notice => { notice.id = 'before'; window.not_loaded_again = true; }")
     held[0].continue_()
-    page.wait_for_function("window.before && !window.before.isConnected")
+    expect(page.locator("#before")).to_have_count(0)
     expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+    assert page.evaluate("window.not_loaded_again")
     page.unroute_all()

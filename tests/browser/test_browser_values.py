@@ -178,9 +178,9 @@ def test_values_are_exact_in_differences_and_blame_and_when_they_are_copied(tabs
     }.items():
         page.locator(f"#payload [data-shown='{name}']").hover()
         page.get_by_role("button", name="copy value").click()
-        page.wait_for_function(
-            "text => navigator.clipboard.readText().then((found) => found.trim() === text)", arg=copied
-        )
+        expect(page.get_by_role("status").first).to_have_text("Copied the value.")
+        assert page.evaluate("navigator.clipboard.readText()").strip() == copied
+        page.locator("#says").evaluate("said => { said.textContent = ''; }")
 
 
 def test_values_go_through_the_editor_of_a_rerun_unchanged(tabs: Tabs) -> None:
