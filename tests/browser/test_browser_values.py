@@ -88,6 +88,7 @@ def test_a_hostile_name_can_be_blamed_copied_and_loaded(tabs: Tabs) -> None:
     inner = page.locator("#payload summary", has_text="bold").first
     inner.hover()
     page.get_by_role("button", name="copy path").click()
+    expect(page.get_by_role("status").first).to_have_text("Copied the path.")
     assert page.evaluate("navigator.clipboard.readText()") == f'evil["{MARKUP}"]'
     page.get_by_role("button", name="blame").click()
     expect(page.get_by_role("dialog")).to_contain_text(f'evil["{MARKUP}"]')
@@ -188,13 +189,11 @@ def test_values_go_through_the_editor_of_a_rerun_unchanged(tabs: Tabs) -> None:
     page = tabs.open("/runs/run2/steps/1/rerun")
     field = page.get_by_role("textbox", name="Payload as JSON")
     text = field.input_value()
-    assert f'{{"$type": "int", "value": "{HUGE}"}}' in text.replace("\n", "").replace("  ", "") or str(HUGE) in text
+    assert text.count(str(HUGE)) == 1
     plan = page.get_by_role("complementary", name="What will happen")
-    field.press("End")
-    field.press("Control+End")
-    field.type(" ")
+    field.fill(f"{text} ")
     expect(plan).to_contain_text("Nothing is edited yet")
-    field.fill(text.replace(str(HUGE), str(HUGE + 2), 1))
+    field.fill(text.replace(str(HUGE), str(HUGE + 2)))
     expect(plan).to_contain_text(f"{HUGE} → {HUGE + 2}")
     field.fill("{")
     expect(page.locator("#error-payload")).not_to_be_empty()
