@@ -81,7 +81,7 @@ class RunStartedData(Data):
 
     `code` is {commit, dirty, module}: of the checkout, if there is one, and under which name the code was loaded.
     `captured` are the sources whose reads were captured: some of clock, env, random and uuid. `max_rounds` is the bound
-    that this run was given, null where the agent's own holds.
+    that this run was given, null where the agent's own holds. `tags` are words by which the run is found.
     """
 
     agent: str
@@ -101,6 +101,7 @@ class RunStartedData(Data):
     process: dict[str, Any] | None = None
     captured: list[str] = Field(default_factory=list)
     max_rounds: int | None = None
+    tags: list[str] = Field(default_factory=list)
 
 
 class RunForkedData(Data):

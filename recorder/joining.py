@@ -15,7 +15,6 @@ call belongs to that of the call. In a forked child the block stands inside the 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
@@ -87,7 +86,7 @@ class JoinedRecorder(RunRecorder):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
         if not has_room(FRAMES_OF_A_RUN):  # or it might be joined, and never left
             raise RecursionError(f"too little stack left to join {run}")
-        self.usage: Counter[str] = Counter()
+        self.usage: dict[str, int | float] = {}
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
         self.given: dict[str, Any] = {}

@@ -34,6 +34,7 @@ from .scope import Scope, entered, scope_is_carried
 from .signals import Signal
 from .store import EventStore
 from .subagents import Parent, parent_of
+from .tags import checked_tags
 from .writer import begun_in_turn, on_event_loop
 
 Step = Callable[[int, Context], Any]
@@ -48,6 +49,7 @@ class Agent:
     Attributes:
         name: as runs show it.
         max_rounds: after so many rounds without an end, the run has failed.
+        tags: of all its runs.
         cache: at `context.agent_cache`, for all runs of this agent.
     """
 
@@ -57,6 +59,7 @@ class Agent:
         name: str,
         *,
         max_rounds: int = 20,
+        tags: Sequence[str] | None = None,
         applier: str = "memberjunction",
         allowed_paths: Sequence[str] | None = None,
         strict: bool = False,
@@ -68,6 +71,7 @@ class Agent:
         self.step = step
         self.name = name
         self.max_rounds = max_rounds
+        self.tags = checked_tags(tags)
         self.applier = applier
         self.capture = sources_of(capture)
         self.on_store_error = on_store_error
@@ -102,6 +106,7 @@ class Agent:
         params: Mapping[str, Any] | None = None,
         *,
         max_rounds: int | None = None,
+        tags: Sequence[str] | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
         store: EventStore | str | None = None,
@@ -113,6 +118,7 @@ class Agent:
             input, params: at `context.input` and `context.params`.
             max_rounds: bound of this run; the agent's own unless given. It is recorded, and holds when the run is
                 replayed, re-run or resumed, too.
+            tags: of this run, beside the agent's own: words by which it is found among others.
             invocation_state: handed through to the result.
             signal: asks the run to stop.
             store: where to record: a store, or a URL; by default the one that is found from here.
@@ -121,13 +127,14 @@ class Agent:
             How the run ended; `result.run.id` names it.
 
         Raises:
-            UsageError: called in a running event loop; use `await agent.arun(…)` there.
+            UsageError: called in a running event loop; use `await agent.arun(…)` there. Or more than 20 tags, or one
+                of more than 64 characters; nothing is recorded.
             Exception: what the step raises is recorded, and raised as it is.
         """
         if on_event_loop():
             raise UsageError(f"{self.name}.run() cannot run inside an event loop; use `await {self.name}.arun(…)`")
         given: dict[str, Any] = {"input": input, "params": params, "max_rounds": checked_bound(max_rounds)}
-        given |= {"invocation_state": invocation_state, "signal": signal}
+        given |= {"invocation_state": invocation_state, "signal": signal, "tags": checked_tags(self.tags, tags)}
         return self.begin(payload, store=store, parent=parent_of(store, self.name), **given).run()
 
     async def arun(
@@ -137,13 +144,14 @@ class Agent:
         params: Mapping[str, Any] | None = None,
         *,
         max_rounds: int | None = None,
+        tags: Sequence[str] | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
         store: EventStore | str | None = None,
     ) -> AgentResult:
         """`run` for code in an event loop; a plain step function is called on it."""
         given: dict[str, Any] = {"input": input, "params": params, "max_rounds": checked_bound(max_rounds)}
-        given |= {"invocation_state": invocation_state, "signal": signal}
+        given |= {"invocation_state": invocation_state, "signal": signal, "tags": checked_tags(self.tags, tags)}
         execution = await self._abegin(payload, store=store, parent=parent_of(store, self.name), **given)
         return await execution.arun()
 
@@ -195,6 +203,7 @@ class Agent:
         input: Any = None,
         params: Mapping[str, Any] | None = None,
         max_rounds: int | None = None,
+        tags: Sequence[str] | None = None,
         parent: Parent | None = None,
         **_: Any,
     ) -> RunRecorder:
@@ -206,6 +215,7 @@ class Agent:
             input=input,
             params=params,
             max_rounds=max_rounds,
+            tags=self.tags if tags is None else tags,
             applier=self.applier,
             applier_options=self.applier_options,
             entry_point=code_name(code),
@@ -438,6 +448,7 @@ def agent(
     /,
     *,
     max_rounds: int = ...,
+    tags: Sequence[str] | None = ...,
     applier: str = ...,
     allowed_paths: Sequence[str] | None = ...,
     strict: bool = ...,
@@ -452,6 +463,7 @@ def agent(name: str | Step | None = None, /, **options: Any) -> Agent | Callable
     Args:
         name: as runs show it; by default the function's.
         max_rounds: bound of a run, 20 by default.
+        tags: of all its runs: words by which they are found among others, at most 20 of 64 characters.
         applier: payload applier of its change requests: "memberjunction", "json-patch", "merge-patch" or "replace".
         allowed_paths: path specs that its change requests may touch, such as ["order.*:add,update"]; None allows all.
         strict: report what MemberJunction's rules do silently.

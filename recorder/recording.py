@@ -29,6 +29,7 @@ from .scope import Scope, entered, scope_is_carried
 from .signals import Interrupted, RecordingStopped, Signal, all_in, is_cancellation
 from .store import EventStore
 from .subagents import Parent, parent_of
+from .tags import checked_tags
 from .writer import begun_in_turn, off_the_loop
 
 Rounds = Literal["marked", "model"]
@@ -328,6 +329,7 @@ def record(
     *,
     input: Any = None,
     params: Mapping[str, Any] | None = None,
+    tags: Sequence[str] | None = None,
     rounds: Rounds = "marked",
     applier: str = "memberjunction",
     allowed_paths: Sequence[str] | None = None,
@@ -344,6 +346,7 @@ def record(
         payload: the starting payload; copied. Or a function that gives the state that your loop keeps: it is asked at
             the start and at the end of each round, and what changed is recorded.
         input, params: what the run was given.
+        tags: words by which the run is found among others, at most 20 of 64 characters.
         rounds: "marked": `with run.round():` is a round. "model": each model call begins one, for a loop that is
             not to be touched.
         applier: payload applier of change requests.
@@ -356,7 +359,7 @@ def record(
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
 
     Raises:
-        UsageError: an argument is none of its words.
+        UsageError: an argument is none of its words, or the tags are none.
         StoreError: the run cannot be recorded; raised where the block is entered.
     """
     if rounds not in ("marked", "model"):
@@ -367,6 +370,7 @@ def record(
         "applier_options": applier_options | ({"strict": True} if strict else {}),
         "on_store_error": on_store_error,
         "model_calls_begin_rounds": rounds == "model",
+        "tags": checked_tags(tags),
     }
     given: dict[str, Any] = {"input": input, "params": params, "store": store, "signal": signal}
     block = RecordedBlock(name, payload, **given, capture=sources_of(capture), options=options)

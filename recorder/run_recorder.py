@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from .ambient import Captured
@@ -97,6 +97,7 @@ class RunRecorder:
         input: Any = None,
         params: Mapping[str, Any] | None = None,
         max_rounds: int | None = None,
+        tags: Sequence[str] = (),
         applier: str = "memberjunction",
         applier_options: Mapping[str, Any] | None = None,
         entry_point: str | None = None,
@@ -124,7 +125,7 @@ class RunRecorder:
         self._told_of_lossy_payload = False
         self.decided: Mapping[str, Any] | None = None
         self.last_step: str | None = None
-        self.usage: Counter[str] = Counter()
+        self.usage: dict[str, int | float] = {}
         self.context_size: int | None = None
         self.tools: dict[str, dict[str, Any]] = {}
         self.interrupts: list[InterruptRaisedData] = []
@@ -183,6 +184,7 @@ class RunRecorder:
                     process=process_identity(),
                     captured=[] if captured is None else sorted(captured.sources),
                     max_rounds=max_rounds,
+                    tags=list(tags),
                 ),
             )
         except RecordingStopped as stopped:
@@ -340,7 +342,7 @@ class RunRecorder:
         """Stand where the rounds so far have led, which this process does not execute."""
         self.payload = LivePayload(payload, self.store.redactor)
         self.log.round = round
-        self.usage.update({key: n for key, n in usage.items() if type(n) is int})
+        self._add_usage(usage)
 
     def count_from(self, number: int) -> None:
         """Number the calls of the round that runs from there on: so many of it are in the record already."""
@@ -358,9 +360,15 @@ class RunRecorder:
         """Note that a model call returned, and its usage; for the function that makes the call's last event."""
         if within is None:
             self._answered = round, call
-        self.usage.update({key: n for key, n in usage.items() if type(n) is int})
+        self._add_usage(usage)
         size = usage.get("input_tokens", usage.get("prompt_tokens", usage.get("inputTokens")))
         self.context_size = size if type(size) is int else self.context_size
+
+    def _add_usage(self, usage: Mapping[str, Any]) -> None:
+        """Sum what is counted, and what it cost, key by key."""
+        for key, number in usage.items():
+            if type(number) is int or (type(number) is float and isfinite(number)):
+                self.usage[key] = self.usage.get(key, 0) + number
 
     def asked_by_model(self) -> dict[str, Any]:
         """The source of what a decision asks for: the model call of this round that returned last, if one did."""

@@ -394,6 +394,7 @@ class Response:
         ({"stopReason": "endTurn", "usage": {"inputTokens": 7, 3: 4}}, {"inputTokens": 7}, "endTurn"),
         (Response(), {"input_tokens": 7, "output_tokens": 2}, "end_turn"),
         ("just text", None, None),
+        ({"usage": {"input_tokens": 7, "cost": 0.25}}, {"input_tokens": 7, "cost": 0.25}, None),
         ({"usage": None, "choices": []}, None, None),
         ({"usage": "seven", "stop_reason": 3}, None, None),
     ],

@@ -136,7 +136,9 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "payload": GIVEN,
         "params": GIVEN,
         "payload_hash": DERIVED,
-        **dict.fromkeys(("entry_point", "origin", "source", "code", "python", "process", "redaction"), SETTINGS),
+        **dict.fromkeys(
+            ("entry_point", "origin", "source", "code", "python", "process", "redaction", "tags"), SETTINGS
+        ),
         "applier": SETTINGS,
         "permissions": SETTINGS,
         "captured": GIVEN,
