@@ -88,9 +88,8 @@ _BY_NEEDLE: Final = {
 PEM_NEEDLE: Final = "----BEGIN"
 """A dash less than there is: a needle that ends with a dash may take the first one."""
 
-URL_NEEDLES: Final = ("://", "/\\/", "/\\\\", "~1~1")
-"""What is between scheme and password of a URL, also with its slashes escaped, as in JSON and JSON Pointers; only where
-there is an "@" too."""
+URL_NEEDLES: Final = ("://", "/\\/", "/\\\\")
+"""What is between scheme and password of a URL, also with its slashes escaped; only where there is an "@" too."""
 
 _SPACE: Final = "\x00"
 """Stands for the space in a needle, since spaces stand between needles."""
@@ -136,7 +135,7 @@ _EXPRESSIONS: Final = tuple(
     for _ in needles.split(" ")
 )
 
-_URL: Final = re.compile(rb':(?:\\*/|~1){2}[^\s/?#"\'<>\\@:]{0,256}+:(?P<url_password>[^\s/?#"\'<>\\]{1,512})@')
+_URL: Final = re.compile(rb':(?:\\*/){2}[^\s/?#"\'<>\\@:]{0,256}+:(?P<url_password>[^\s/?#"\'<>\\]{1,512})@')
 _TELEGRAM: Final = re.compile(rb":AA[\w-]{32,34}(?![\w-])")
 _DIGITS: Final = re.compile(rb"[0-9]{8,10}\Z")
 _PEM: Final = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")

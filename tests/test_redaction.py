@@ -390,3 +390,22 @@ def test_different_secrets_have_different_tokens(one: str, other: str) -> None:
 def test_any_text_under_a_secret_key_is_gone(value: str) -> None:
     """All but the empty text becomes a token."""
     assert secret_in(value) == value == "" or is_token(secret_in(value))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "postgres://bob:w4u-and-2@db.example/5432",
+        "https://discord.com/api/webhooks/123456789/aBcDeFgHiJkLmNoPqRsTuVwX",
+        "ticket/T-4711",
+        "~ticket/T-4711",
+    ],
+)
+def test_a_secret_whose_slashes_are_escaped_in_a_path_is_not_overlooked(name: str) -> None:
+    """The quick look at an event sees the path of a JSON Patch as it is written, and must not take it for clean."""
+    rules = RedactionRules(patterns=(SecretPattern("ticket", r"ticket/T-[0-9]{4}", needles=("ticket/",)),))
+    redactor = Redactor(b"k" * 32, rules)
+    escaped = name.replace("~", "~0").replace("/", "~1")
+    patch = [{"op": "add", "path": f"/seen/{escaped}", "value": 1}]
+    assert not redactor.is_clean(dumps(patch))
+    assert "[redacted:" in redactor.redact(patch)[0]["path"]

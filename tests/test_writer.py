@@ -28,8 +28,10 @@ def row(kind: str = "report") -> StoredEvent:
 
 
 def threads_of_ours() -> list[str]:
-    names = [thread.name for thread in threading.enumerate()]  # the web pages have one that ends when idle
-    return [name for name in names if name.startswith("agentreplay") and name != "agentreplay-overview"]
+    # The web pages have one that ends when idle, and replays leave behind those whose code would never have ended.
+    others = ("agentreplay-overview", "agentreplay-replay")
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("agentreplay") and name not in others]
 
 
 def wait_until_no_thread_of_ours() -> None:
