@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,10 +47,10 @@ def standing(info: RunInfo) -> str:
     return "partial" if info.is_partial else visible(info.status)
 
 
-def row_of(info: RunInfo, names: Names) -> dict[str, Any]:
+def row_of(info: RunInfo, names: Names, tags: Sequence[str]) -> dict[str, Any]:
     """What `ls --json` says of a run.
 
-    `{run, uid, agent, status, steps, started, duration, origin, parent, silent_since, partial}`.
+    `{run, uid, agent, status, steps, started, duration, origin, parent, silent_since, partial, tags}`.
     """
     return {
         "run": info.id,
@@ -64,6 +64,7 @@ def row_of(info: RunInfo, names: Names) -> dict[str, Any]:
         "parent": names.of(info.parent or info.fork_of),
         "silent_since": None if info.silent_since is None else moment(info.silent_since).isoformat(),
         "partial": info.is_partial,
+        "tags": list(tags),
     }
 
 

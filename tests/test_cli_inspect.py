@@ -56,7 +56,7 @@ def test_ls_tells_programs_what_there_is() -> None:
     parent, child = json_of("ls")
     assert {**parent, "uid": 0, "started": 0, "duration": 0} == {
         "run": "run1", "uid": 0, "agent": "refunds", "status": "failed", "steps": 10, "started": 0, "duration": 0,
-        "origin": "recorded", "parent": None, "silent_since": None, "partial": False,
+        "origin": "recorded", "parent": None, "silent_since": None, "partial": False, "tags": [],
     }  # fmt: skip
     assert (child["run"], child["agent"], child["status"], child["parent"]) == (
         "run2",
@@ -86,6 +86,40 @@ def test_ls_can_be_limited_to_the_last() -> None:
     assert [run["run"] for run in json_of("ls", "-n", 1)] == ["run2"]
     assert output("ls", "--limit", 1).splitlines()[-1] == "The last 1 of 2 runs."
     assert len(json_of("ls", "-n", 50)) == 2
+
+
+def record_tagged() -> None:
+    """run1 and run3 are nightly, run3 of the EU too; run2 has no tags."""
+    for tags in (["nightly"], [], ["nightly", "eu"]):
+        with ar.record("tagged", tags=tags):
+            pass
+
+
+def test_runs_are_listed_by_their_tags() -> None:
+    """Of several, those that have each; `-n` counts what fits, and a tag is meant as a whole."""
+    record_tagged()
+
+    def listed(*options: object) -> list[str]:
+        return [run["run"] for run in json_of("ls", *options)]
+
+    assert listed("--tag", "nightly") == ["run1", "run3"]
+    assert listed("--tag", "nightly", "--tag", "eu") == ["run3"]
+    assert listed("--tag", "nightly", "-n", 1) == ["run3"]
+    assert listed("--tag", "night") == []
+    assert json_of("ls")[2]["tags"] == json_of("show", "run3")["tags"] == ["nightly", "eu"]
+    assert output("ls", "--tag", "night") == "Of 3 runs none is tagged night.\n"
+    assert output("ls", "--tag", "nightly", "-n", 1).splitlines()[-1] == "The last 1 of 2 runs."
+
+
+def test_people_see_the_tags_of_a_run_where_there_are_any() -> None:
+    """In the list and at the head of the run."""
+    record_tagged()
+    head, first, second, third = output("ls").splitlines()
+    assert head.split()[-1] == "tags"
+    assert (first.split()[-1], third.split()[-2:]) == ("nightly", ["nightly,", "eu"])
+    assert second.endswith("recorded")
+    assert "  tags      nightly, eu\n" in output("show", "run3")
+    assert "tags" not in output("show", "run2")
 
 
 def test_an_empty_store_says_what_to_do(elsewhere: Path) -> None:

@@ -26,6 +26,7 @@ from .openapi import (
     ANY,
     COUNT,
     POINTER,
+    ROOT,
     TEXT,
     TEXT_OR_NULL,
     Operation,
@@ -38,8 +39,9 @@ from .openapi import (
     ref,
     text,
 )
-from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, page_of
+from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, page_of, runs_to_search
 from .run_pages import OTHER_PARTS, PARTS, existing_step, run_named
+from .searching import CURSOR, EACH, HITS, search_runs
 from .site import Site, site
 from .trees import value_at
 from .version import VERSION
@@ -59,6 +61,7 @@ STEP: Final = number("step", "A step; 0 is the start.", where="path", example=1)
 WITHIN: Final = "A JSON Pointer into its data; the whole event unless given."
 SEQ: Final = number("seq", "An event, by its number in the run.", where="path", example=0)
 WHERE: Final = text("path", "A JSON Pointer; all of it unless given.", most=20_000, pattern=POINTER, default="")
+TAG: Final = text("tag", "Only runs with this tag.")
 PLACE: Final = r"^[^:]+(:(-?[0-9]{1,15})?)?$"
 PART: Final = one_of("part", "A part of the state.", PARTS, default="payload")
 NEXT: Final = {"type": ["integer", "null"]}
@@ -101,7 +104,12 @@ def index() -> Response:
         (
             one_of("status", "Only runs that stand so.", STATUSES),
             text("agent", "Only runs of this agent."),
-            text("q", "Only runs whose agent, uid or error contains this, in any case, or that are called so."),
+            text(
+                "q",
+                "Only runs whose agent, uid or error contains this, in any case, or that are called so; in it, "
+                "`tag:nightly` is a tag.",
+            ),
+            TAG,
             one_of("sort", "By what they are sorted; downwards with a dash.", SORTS, default="-run"),
             text("cursor", "`next` of the page before, in the same order.", pattern="^[A-Za-z0-9_-]*$", default=""),
             number("limit", "Runs on a page.", 1, LARGEST_PAGE, default=PAGE),
@@ -109,12 +117,43 @@ def index() -> Response:
         record({"runs": list_of(ref("Run")), "next": TEXT_OR_NULL}),
     )
 )
-def runs(status: str | None, agent: str | None, q: str | None, sort: str, cursor: str, limit: int) -> Response:
+def runs(
+    status: str | None, agent: str | None, q: str | None, tag: str | None, sort: str, cursor: str, limit: int
+) -> Response:
     """A page of runs."""
     found = site()
-    wanted = Wanted(status or "", agent or "", q or "", sort, cursor, limit)
-    chosen = page_of(found.runs(), wanted, lambda info: found.end_of(info).error)
+    wanted = Wanted(status or "", agent or "", q or "", sort, cursor, limit, tag or "")
+    if wanted.asked.in_values:
+        raise UsageError(f"values are searched by {ROOT}/search, not here; q is about names and errors")
+    chosen = page_of(found.runs(), wanted, lambda info: found.end_of(info).error, found.tags.of)
     return json_answer({"runs": [run_json(found, info) for info in chosen.runs], "next": chosen.next or None})
+
+
+@TABLE.add(
+    Operation(
+        "search",
+        "GET",
+        "/search",
+        "The events of runs in which a text stands, those of the newest run first. It is searched for a short time; "
+        "`next` leads on.",
+        (
+            text("q", "What is looked for, in any case.", most=1_000, least=1, required=True, example="coupon"),
+            one_of("status", "Only in runs that stand so.", STATUSES),
+            text("agent", "Only in runs of this agent."),
+            TAG,
+            number("each", "Hits of a run, at most.", 1, HITS, default=EACH),
+            text("cursor", "`next` of the answer before.", pattern=CURSOR, default=""),
+        ),
+        record({"hits": list_of(ref("Hit")), "searched": COUNT, "total": COUNT, "next": TEXT_OR_NULL}),
+    )
+)
+def search(q: str, status: str | None, agent: str | None, tag: str | None, each: int, cursor: str) -> Response:
+    """What is found in the values of runs."""
+    found = site()
+    infos = runs_to_search(found.runs(), Wanted(status or "", agent or "", tag=tag or ""), found.tags.of)
+    finds = search_runs(found.store, infos, q, cursor, each)
+    hits = [{"run": one.info.id, "uid": one.info.uid, **hit._asdict()} for one in finds.runs for hit in one.hits]
+    return json_answer({"hits": hits, "searched": finds.searched, "total": finds.total, "next": finds.next or None})
 
 
 @TABLE.add(
@@ -146,7 +185,8 @@ def run(run: str) -> Response:
 def run_json(found: Site, info: RunInfo) -> dict[str, Any]:
     """What the API says of a run."""
     end = found.end_of(info)
-    return row_of(info, found.names()) | {"head": info.head_seq, "error": end.error or None, "tokens": end.tokens}
+    row = row_of(info, found.names(), found.tags.of(info))
+    return row | {"head": info.head_seq, "error": end.error or None, "tokens": end.tokens, "cost": end.cost}
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------

@@ -311,7 +311,13 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "head": {"type": "integer"},
             "error": TEXT_OR_NULL,
             "tokens": {"type": ["integer", "null"]},
+            "cost": {"type": ["number", "null"]},
+            "tags": list_of(TEXT),
         }
+    ),
+    "Hit": record(
+        {"run": TEXT, "uid": TEXT, "seq": COUNT, "step": COUNT, "kind": TEXT}
+        | {"before": TEXT, "found": TEXT, "after": TEXT}
     ),
     "Call": record(
         {

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..recorder.errors import UsageError
+from ..recorder.store import RunInfo
+from ..replay.listing import Names
 from .answers import html_answer
 from .rendering import render
-from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, agents_of, page_of
+from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, agents_of, page_of, runs_to_search
+from .searching import search_runs
 from .site import site
-from .views import run_row
+from .views import RunRow, run_row
 
 blueprint = Blueprint("pages", __name__)
 
@@ -68,6 +72,7 @@ def wanted_runs() -> Wanted:
         sort,
         request.args.get("cursor", ""),
         number_in("limit", PAGE, 1, LARGEST_PAGE),
+        in_values=request.args.get("in") == "values",
     )
 
 
@@ -79,23 +84,42 @@ def start() -> AnyResponse:
 
 @blueprint.get("/runs")
 def runs() -> Response:
-    """The list of runs; with `?part=table` the table alone."""
+    """The list of runs, or what is found in their values; with `?part=table` the table alone."""
     found, wanted = site(), wanted_runs()
-    infos = found.runs()
-    chosen = page_of(infos, wanted, lambda info: found.end_of(info).error)
-    names = found.names()
-    ends = [found.end_of(info) for info in chosen.runs]
-    rows = [run_row(info, names, end.error, end.tokens) for info, end in zip(chosen.runs, ends, strict=True)]
+    infos, asked = found.runs(), wanted.asked
     given = {"status": wanted.status, "agent": wanted.agent, "q": wanted.text, "sort": request.args.get("sort", "")}
-    is_part = request.args.get("part") == "table"
-    return page(
-        "runs_table.html" if is_part else "runs.html",
-        rows=rows,
-        wanted=wanted,
-        given=given,
-        next=chosen.next,
-        total=len(infos),
-        statuses=STATUSES,
-        agents=agents_of(infos),
-        newest=infos[-1].number if infos else 0,
-    )
+    given["in"] = "values" if wanted.in_values else ""
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "asked": asked,
+        "given": given,
+        "total": len(infos),
+        "statuses": STATUSES,
+        "agents": agents_of(infos),
+    }
+    if asked.in_values and asked.text:
+        return page("runs.html", **context, searched=_searched(infos, wanted))
+    chosen = page_of(infos, wanted, lambda info: found.end_of(info).error, found.tags.of)
+    names = found.names()
+    context |= {"rows": [row_in_list(info, names) for info in chosen.runs], "next": chosen.next, "searched": None}
+    return page("runs_table.html" if request.args.get("part") == "table" else "runs.html", **context)
+
+
+def row_in_list(info: RunInfo, names: Names) -> RunRow:
+    """A run with all that a list says of it; `names` is what runs are called."""
+    found = site()
+    end = found.end_of(info)
+    return run_row(info, names, end.error, end.tokens, end.cost, found.tags.of(info))
+
+
+def _searched(infos: Sequence[RunInfo], wanted: Wanted) -> dict[str, Any]:
+    """What is found in the values of runs."""
+    found, asked = site(), wanted.asked
+    names = found.names()
+    finds = search_runs(found.store, runs_to_search(infos, wanted, found.tags.of), asked.text[:1_000], wanted.cursor)
+    return {
+        "runs": [(row_in_list(each.info, names), each.hits, each.next) for each in finds.runs],
+        "count": finds.searched,
+        "total": finds.total,
+        "next": finds.next,
+    }

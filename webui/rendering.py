@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..replay.listing import how_long, moment, when
 from ..replay.readable import count, size_of, visible
-from .views import short_number
+from .views import short_cost, short_number
 
 HERE: Final = Path(__file__).parent
 STATIC: Final = HERE / "static"
@@ -42,6 +42,7 @@ def environment() -> Environment:
         shown=shown,
         line=line,
         short=short_number,
+        cost=short_cost,
         how_long=how_long,
         when=when,
         size=size_of,

@@ -16,6 +16,7 @@ from ..recorder.errors import UsageError
 from ..recorder.store import RunInfo
 from ..replay.listing import standing
 from ..replay.readable import visible
+from .run_query import Asked, asked_by
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 500
@@ -41,10 +42,13 @@ class Wanted:
     Attributes:
         status: of the runs, a word in `STATUSES`; empty for any.
         agent: their agent, as it is or as it is shown; empty for any.
-        text: what agents, uids or errors must contain, in any case; or a run's name. Empty for anything.
+        text: what agents, uids or errors must contain, in any case; or a run's name; and tags that runs must have, as
+            `run_query` reads them. Empty for anything.
         sort: one of `SORTS`.
         cursor: where the page before ended; empty for the first.
         limit: runs on a page.
+        tag: a tag that runs must have, as it is; empty for any.
+        in_values: whether the words of `text` are looked for in values, not in names.
     """
 
     status: str = ""
@@ -53,11 +57,20 @@ class Wanted:
     sort: str = "-run"
     cursor: str = ""
     limit: int = PAGE
+    tag: str = ""
+    in_values: bool = False
 
     @property
     def filters(self) -> bool:
         """Whether some runs are left out."""
-        return bool(self.status or self.agent or self.text)
+        return bool(self.status or self.agent or self.text or self.tag)
+
+    @property
+    def asked(self) -> Asked:
+        """What `text` means, with `tag` among the tags."""
+        asked = asked_by(self.text)
+        tags = (*asked.tags, self.tag) if self.tag else asked.tags
+        return Asked(asked.text, tags, self.in_values or asked.in_values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +81,19 @@ class Page:
     next: str = ""
 
 
-def page_of(infos: Iterable[RunInfo], wanted: Wanted, error_of: Callable[[RunInfo], str]) -> Page:
+def page_of(
+    infos: Iterable[RunInfo],
+    wanted: Wanted,
+    error_of: Callable[[RunInfo], str],
+    tags_of: Callable[[RunInfo], Sequence[str]] = lambda info: (),
+) -> Page:
     """Choose, order and cut.
 
     Args:
         infos: every run.
         wanted: what is asked for.
         error_of: what a run failed with; asked of failed runs only, and of no more than the page needs.
+        tags_of: the tags of a run; asked where tags are wanted.
 
     Raises:
         UsageError: the order or cursor is none of ours.
@@ -90,12 +109,21 @@ def page_of(infos: Iterable[RunInfo], wanted: Wanted, error_of: Callable[[RunInf
     except TypeError:
         raise _no_cursor() from None
     found: list[RunInfo] = []
+    asked = wanted.asked
     for info in ordered:
-        if _fits(info, wanted, error_of):
+        if _fits(info, wanted, asked, tags_of) and _names(info, asked.text.casefold(), error_of):
             if len(found) == wanted.limit:
                 return Page(tuple(found), _write([key(found[-1]), found[-1].number]))
             found.append(info)
     return Page(tuple(found))
+
+
+def runs_to_search(
+    infos: Sequence[RunInfo], wanted: Wanted, tags_of: Callable[[RunInfo], Sequence[str]]
+) -> list[RunInfo]:
+    """The runs in whose values words are looked for: those that are wanted whatever their names, newest first."""
+    asked = wanted.asked
+    return [info for info in reversed(infos) if _fits(info, wanted, asked, tags_of)]
 
 
 def agents_of(infos: Sequence[RunInfo], limit: int = 200) -> list[str]:
@@ -103,12 +131,15 @@ def agents_of(infos: Sequence[RunInfo], limit: int = 200) -> list[str]:
     return list(dict.fromkeys(info.agent for info in reversed(infos)))[:limit]
 
 
-def _fits(info: RunInfo, wanted: Wanted, error_of: Callable[[RunInfo], str]) -> bool:
+def _fits(info: RunInfo, wanted: Wanted, asked: Asked, tags_of: Callable[[RunInfo], Sequence[str]]) -> bool:
     if wanted.status and standing(info) != wanted.status:
         return False
     if wanted.agent and wanted.agent not in (info.agent, visible(info.agent)):
         return False
-    text = wanted.text.strip().casefold()
+    return not asked.tags or set(asked.tags) <= set(tags_of(info))
+
+
+def _names(info: RunInfo, text: str, error_of: Callable[[RunInfo], str]) -> bool:
     if not text or text in info.agent.casefold() or text in (info.id, str(info.number)) or text in info.uid:
         return True
     return info.status in ("failed", "cancelled") and text in error_of(info).casefold()

@@ -24,7 +24,7 @@ from .addresses import diff_url, event_values, place, run_url, state_values, ste
 from .answers import html_answer
 from .differences import CauseRow, cause_row, change_rows
 from .overview import Overview
-from .pages import frame, number_in, page
+from .pages import frame, number_in, page, row_in_list
 from .reader import Damage
 from .rendering import path_url, query, render
 from .site import Site, site
@@ -233,9 +233,7 @@ def _run_page(info: RunInfo, chosen: int) -> Response:
 
 def head_context(info: RunInfo, last: int) -> dict[str, Any]:
     """How a run stands."""
-    found = site()
-    end = found.end_of(info)
-    row = run_row(info, found.names(), end.error, end.tokens)
+    row = row_in_list(info, site().names())
     status = row.status
     if row.standing in ("failed", "crashed", "cancelled", "interrupted"):
         status = f"{row.status} at step {last}"

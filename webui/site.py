@@ -18,11 +18,12 @@ from flask import current_app
 from ..recorder.errors import AgentReplayError
 from ..recorder.store import EventStore, RunInfo
 from ..replay.listing import Names, error_text
+from ..replay.tags import Tags
 from .live import Watch
 from .overview import Overviews
 from .reader import Reader
 from .security import Guard
-from .usage import tokens_in
+from .usage import cost_in, tokens_in
 from .verifier import Verifier
 
 FRESH_SECONDS: Final = 0.5
@@ -71,10 +72,12 @@ class End:
     Attributes:
         error: what it failed with, in a line; empty if it did not.
         tokens: that its models read and wrote, as far as it says so.
+        cost: of its model calls, as far as their usage says so.
     """
 
     error: str = ""
     tokens: int | None = None
+    cost: float | None = None
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class Site:
         reader: reads runs, with what it remembers of them.
         verifier: verifies the store on request.
         watch: tells pages what is new.
+        tags: those of the runs.
     """
 
     store: EventStore
@@ -101,6 +105,7 @@ class Site:
     reader: Reader = field(init=False)
     verifier: Verifier = field(init=False)
     watch: Watch = field(init=False)
+    tags: Tags = field(init=False)
     _runs: tuple[float, list[RunInfo]] = (0.0, [])
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ends: Kept[End] = field(default_factory=lambda: Kept(ENDS))
@@ -110,6 +115,7 @@ class Site:
         self.reader = Reader(self.store, self.overviews)
         self.verifier = Verifier(self.store)
         self.watch = Watch(self.store, self.runs)
+        self.tags = Tags(self.store)
 
     def runs(self) -> list[RunInfo]:
         """Every run, oldest first, as it was at most half a second ago."""
@@ -150,7 +156,8 @@ def _end(data: Any, decided: Mapping[str, Any] | None) -> End:
     if not error and data.status == "failed":
         told = [(decided or {}).get(name) for name in ("errorMessage", "message", "reasoning")]
         error = next((text for text in told if isinstance(text, str)), data.stop_reason)
-    return End(error[:2_000], tokens_in(metrics.get("accumulatedUsage")))
+    usage = metrics.get("accumulatedUsage")
+    return End(error[:2_000], tokens_in(usage), cost_in(usage))
 
 
 def site() -> Site:

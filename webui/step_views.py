@@ -13,8 +13,8 @@ from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
 from .trees import LINES, TEXT, Address, Node, in_line, lines_of, rest_of, told_elsewhere, tree_of
-from .usage import tokens_in
-from .views import SIGN_OF_CALL
+from .usage import cost_in, tokens_in
+from .views import SIGN_OF_CALL, short_cost
 
 ARGUMENTS: Final = 6
 """Arguments of a call that are told in its line."""
@@ -202,12 +202,14 @@ def _is_text(decision: Any, name: str) -> bool:
 
 
 def _facts(entry: RoundEntry) -> list[str]:
-    """Models, tokens, time."""
+    """Models, tokens, cost, time."""
     models = dict.fromkeys(call.model for call in entry.calls if call.kind == "model" and call.model)
     tokens = [known for call in entry.calls if (known := tokens_in(call.usage)) is not None]
+    costs = [cost for call in entry.calls if (cost := cost_in(call.usage)) is not None]
     return [
         *[f"model {visible(model[:60])}" for model in models],
         *([f"{sum(tokens):,} tokens"] if tokens else []),
+        *([f"cost {short_cost(sum(costs))}"] if costs else []),
         *([how_long(entry.duration)] if entry.duration is not None else []),
     ]
 

@@ -10,6 +10,7 @@ from ..recorder.store import RunInfo
 from ..replay.listing import Names, how_long, standing, when
 from ..replay.outline import CallEntry, ChildEntry, RoundEntry
 from ..replay.readable import count, visible
+from .run_query import term
 from .usage import tokens_in
 
 MARKS: Final = {
@@ -33,6 +34,8 @@ class RunRow:
         standing: one word; see `replay.listing.standing`.
         status: the standing as it is shown, with the time since when a run is silent.
         error: what it failed with, or empty.
+        cost: of its model calls, if it is known.
+        tags: its tags, and how each is typed to find the runs that have it.
         kin: whose child or fork it is ("child of", "fork of"), and that run's name.
         is_live: whether it goes on, as far as is known.
     """
@@ -51,9 +54,18 @@ class RunRow:
     kin: tuple[str, str] | None = None
     origin: str = "recorded"
     is_live: bool = False
+    cost: float | None = None
+    tags: tuple[tuple[str, str], ...] = ()
 
 
-def run_row(info: RunInfo, names: Names, error: str = "", tokens: int | None = None) -> RunRow:
+def run_row(
+    info: RunInfo,
+    names: Names,
+    error: str = "",
+    tokens: int | None = None,
+    cost: float | None = None,
+    tags: Iterable[str] = (),
+) -> RunRow:
     """What a list says of a run."""
     word = standing(info)
     status = f"silent since {when(info.silent_since)}" if info.silent_since is not None else word
@@ -72,6 +84,8 @@ def run_row(info: RunInfo, names: Names, error: str = "", tokens: int | None = N
         kin=_kin(info, names),
         origin=info.origin,
         is_live=info.is_live,
+        cost=cost,
+        tags=tuple([(tag, term(tag)) for tag in tags]),
     )
 
 
@@ -91,6 +105,13 @@ def short_number(number: int) -> str:
         if number >= size * 0.99995:
             return f"{number / size:.1f}{letter}"
     return str(number)
+
+
+def short_cost(cost: float) -> str:
+    """A cost, to the cent, or where it is small, to what can be told: `12.40`, `0.0031`."""
+    if 0 < abs(cost) < 0.000_05:
+        return "< 0.0001"
+    return f"{cost:,.2f}" if abs(cost) >= 0.999_95 or cost == 0 else f"{cost:.4f}".rstrip("0")
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------

@@ -13,13 +13,15 @@ from .options import VerbCommand, json_option, run_argument, store_option
     cls=VerbCommand,
     examples=[
         "agentreplay ls -n 20",
+        "agentreplay ls --tag nightly",
         "agentreplay ls --json | jq '.[] | select(.status == \"failed\") | .run'",
     ],
 )
 @store_option
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The last N runs only.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only runs with this tag; of several, with each.")
 @json_option
-def ls(store: str | None, limit: int | None, as_json: bool) -> None:
+def ls(store: str | None, limit: int | None, tags: tuple[str, ...], as_json: bool) -> None:
     """List the runs.
 
     The newest is the last. A child run, which another run started, stands under its parent's name.
@@ -27,22 +29,27 @@ def ls(store: str | None, limit: int | None, as_json: bool) -> None:
     A run whose process is gone has crashed. One of which nothing can be proved, as on another host, is silent since it
     was heard of last. One that came from a file without its end is partial.
 
-    With --json: a list of {run, uid, agent, status, steps, started, duration, origin, parent, silent_since, partial}.
-    `started` and `silent_since` are ISO 8601 in UTC, `duration` is in seconds, `parent` the run that started this one
-    or that it was forked from. The status of a silent or partial run is "running".
+    With --json: a list of {run, uid, agent, status, steps, started, duration, origin, parent, silent_since, partial,
+    tags}. `started` and `silent_since` are ISO 8601 in UTC, `duration` is in seconds, `parent` the run that started
+    this one or that it was forked from. A fork has the tags of that run. The status of a silent or partial run is
+    "running".
     """
-    from .output import console, print_json
+    from ..replay.readable import count, visible
+    from .output import console, print_json, write
     from .render_runs import render_runs
-    from .runs import Names, open_for_reading, row_of
+    from .runs import Names, Tags, open_for_reading, row_of
 
     found = open_for_reading(store)
     infos = found.runs()
-    names = Names(found, infos)
-    shown = infos if limit is None else infos[-limit:]
+    names, tags_of = Names(found, infos), Tags(found).of
+    fitting = [info for info in infos if set(tags) <= set(tags_of(info))] if tags else infos
+    shown = fitting if limit is None else fitting[-limit:]
     if as_json:
-        print_json([row_of(info, names) for info in shown])
-        return
-    render_runs(console(), shown, names, total=len(infos))
+        print_json([row_of(info, names, tags_of(info)) for info in shown])
+    elif infos and not shown:
+        write(console(), f"Of {count(len(infos), 'run')} none is tagged {visible(', '.join(tags))}.")
+    else:
+        render_runs(console(), [(info, tags_of(info)) for info in shown], names, total=len(fitting))
 
 
 @click.command(

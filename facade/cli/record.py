@@ -84,7 +84,7 @@ def run(
     """
     from .output import console, print_json
     from .running import Given, print_error, run_reference
-    from .runs import Names, row_of
+    from .runs import Names, Tags, row_of
     from .streams import complain, say
 
     ran = run_reference(agent, Given(payload, given_input, params, max_rounds), store, keep_stdout=as_json)
@@ -97,7 +97,7 @@ def run(
     if as_json:
         if ran.error is not None:
             say(f"recorded as {ran.runs[-1].id}")
-        print_json(row_of(ran.runs[-1], Names(ran.store)))
+        print_json(row_of(ran.runs[-1], Names(ran.store), Tags(ran.store).of(ran.runs[-1])))
     else:
         from .render_runs import render_recorded
 

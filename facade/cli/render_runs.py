@@ -25,16 +25,16 @@ END: Final = 300
 """Characters of a run's value or error that are shown when it ends."""
 
 
-def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total: int) -> None:
+def render_runs(page: Console, rows: Sequence[tuple[RunInfo, Sequence[str]]], names: Names, *, total: int) -> None:
     """Write runs as a table, or what to do when there are none.
 
     Args:
         page: where to.
-        infos: the runs to show, in order.
+        rows: the runs to show, in order, and the tags of each.
         names: what runs are called.
-        total: how many runs the store holds.
+        total: of how many runs they are the last.
     """
-    if not infos:
+    if not rows:
         write(page, "There are no runs in this store yet.")
         write_commands(
             page, {command("demo"): "record a small one", command("run agent.py:step"): "record an agent of yours"}
@@ -42,7 +42,7 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
         return
     narrow = page.width < ROOMY
     # Where there is little room, what says least goes first.
-    origins = not narrow or any(info.origin != "recorded" for info in infos)
+    origins = not narrow or any(info.origin != "recorded" for info, _ in rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
     table.add_column("run", no_wrap=True)
     table.add_column("agent", no_wrap=True, min_width=8)
@@ -53,7 +53,10 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
     if origins:
         table.add_column("origin", no_wrap=True)
     table.add_column("parent", no_wrap=True)
-    for info in infos:
+    tagged = any(tags for _, tags in rows)
+    if tagged:
+        table.add_column("tags", no_wrap=True)
+    for info, tags in rows:
         started = when(info.started)
         cells = [
             Text(info.id, "bold"),
@@ -65,10 +68,11 @@ def render_runs(page: Console, infos: Sequence[RunInfo], names: Names, *, total:
         ]
         if origins:
             cells.append(Text(visible(info.origin), "dim" if info.origin == "recorded" else ""))
-        table.add_row(*cells, Text(visible((names.of(info.parent) or "") if narrow else relation(info, names)), "dim"))
+        cells.append(Text(visible((names.of(info.parent) or "") if narrow else relation(info, names)), "dim"))
+        table.add_row(*cells, *([Text(visible(", ".join(tags)), "cyan")] if tagged else []))
     write_table(page, table)
-    if len(infos) < total:
-        write(page, (f"The last {len(infos):,} of {total:,} runs.", "dim"))
+    if len(rows) < total:
+        write(page, (f"The last {len(rows):,} of {total:,} runs.", "dim"))
 
 
 def render_recorded(page: Console, store: EventStore, infos: Sequence[RunInfo], *, error_shown: bool) -> None:

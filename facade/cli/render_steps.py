@@ -94,6 +94,7 @@ class RunPage:
         write(self._page)
 
     def _started(self, data: Any) -> None:
+        self._field("tags", ", ".join(data.tags))
         self._field("code", code_text(data.entry_point, data.code))
         self._field("applier", f"{data.applier.get('name')}, version {data.applier.get('version')}")
         if data.origin != "recorded":

@@ -7,10 +7,12 @@ from typing import Final
 from ..recorder.locate import open_store
 from ..recorder.store import EventStore, RunInfo
 from ..replay.listing import Names, how_long, row_of, standing, when
+from ..replay.tags import Tags
 
 __all__ = [
     "STATUS_STYLES",
     "Names",
+    "Tags",
     "how_long",
     "open_for_reading",
     "row_of",

@@ -17,7 +17,7 @@ from ..replay.reading import last_step, state_at
 from ..replay.state import OpenCall
 from ..replay.timeline import resolve_step
 from .output import console, print_json
-from .runs import Names, row_of
+from .runs import Names, Tags, row_of
 
 LONG: Final = 60
 """A run of more rounds is shown by its first and last ones."""
@@ -72,7 +72,8 @@ def show_run(
         everything = Selection(selection.first, selection.last)
         steps = [entry for entry in entries(store, info, everything) if entry.step > 0]
         in_flight = [_call_row(call) for call in calls_in_flight(store, info)]
-        print_json({**row_of(info, names), "in_flight": in_flight, "steps": [_step_row(entry) for entry in steps]})
+        row = row_of(info, names, Tags(store).of(info))
+        print_json({**row, "in_flight": in_flight, "steps": [_step_row(entry) for entry in steps]})
         return
     from .render_steps import RunPage
 
