@@ -99,6 +99,10 @@ class Turns:
         if driver in self.drivers:
             self.drivers.remove(driver)
 
+    def something_is_ready(self) -> bool:
+        """Whether something has come that the loop takes up once it looks: data on a socket, word of a thread."""
+        return bool(self._select(0))
+
     def _selects(self, timeout: float | None = None) -> Any:
         self.ticks += 1
         if timeout is None or timeout > 0:

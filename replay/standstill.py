@@ -102,12 +102,17 @@ def something_may_come(loop: asyncio.AbstractEventLoop) -> bool:
 
     Of a loop that does not say what it waits for, it is taken for granted.
     """
-    selector, timers = getattr(loop, "_selector", None), getattr(loop, "_scheduled", None)
-    if selector is None or timers is None:
-        return True
-    if len(selector.get_map()) > 1:  # one is how other threads wake the loop
+    timers = getattr(loop, "_scheduled", None)
+    if timers is None or data_may_come(loop):
         return True
     return any(not timer.cancelled() and timer.when() < NEVER for timer in timers)
+
+
+def data_may_come(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether an event loop waits for a socket or a pipe. Of a loop that does not say so, it is taken for granted."""
+    selector = getattr(loop, "_selector", None)
+    files = None if selector is None else selector.get_map()  # None of a selector that is closed
+    return files is None or len(files) > 1  # one is how other threads wake the loop
 
 
 class Waits(NamedTuple):

@@ -89,9 +89,9 @@ class ThreadTurns:
                 while key not in self._granted:
                     self._check()
                     self._changed.wait(1.0)
-                self._granted.discard(key)
                 self._steps += 1
             finally:
+                self._granted.discard(key)  # of a thread that was stopped as well, which does not go on
                 self._waiting.pop(key, None)
 
     def _watch(self) -> None:

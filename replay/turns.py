@@ -27,10 +27,10 @@ from ..recorder.events import Event
 from ..recorder.scope import Scope
 from ..recorder.signals import ReplayStopped
 from ..recorder.timers import CallAt, create_timer
-from ..recorder.turns import Turns
+from ..recorder.turns import BUSY, Turns
 from .delays import PAUSE, compare, unexpected
 from .script import RecordedCall, Script
-from .standstill import MOMENT, NEVER, Standstill, something_may_come, waits_of
+from .standstill import MOMENT, NEVER, Standstill, data_may_come, something_may_come, waits_of
 from .threads import Key, ThreadTurns
 from .watch import Watch
 
@@ -99,6 +99,7 @@ class Deliveries:
         self._fired: dict[Key, Event] = {}
         self._turns: list[Turns] = []
         self._impatient: asyncio.TimerHandle | None = None
+        self._ready = 0
         self._standstill = Standstill(self.moves, course.pause)
         self.starter = threading.get_ident()
         self._threads = ThreadTurns(
@@ -146,8 +147,7 @@ class Deliveries:
         if self._threads.hand_out_another():
             return
         try:
-            waits = any(key[1] == "in flight" for key in self._waiting)
-            if not self._course.nothing_comes(waits=waits) and not self._course.goes_on_live():
+            if not self._course.nothing_comes(waits=self._waits_for_the_end) and not self._course.goes_on_live():
                 self._course.stuck(site)
         finally:
             self._threads.wake()
@@ -319,6 +319,8 @@ class Deliveries:
         forced = forced and not self._stands_still()
         if self._course.stopped is not None:
             return not forced and self._cancel()
+        if not forced and self._data_is_there():
+            return True
         key = self._peek()
         if key is not None and self._let_through(key):
             return True
@@ -329,6 +331,15 @@ class Deliveries:
                 self._course.coverage.note(OUT_OF_ORDER)
                 return True
         return False if self._course.is_live else self._nothing_comes()
+
+    def _data_is_there(self) -> bool:
+        """Whether the code has yet to take up what has come: calls take no time here, sent data is soon overtaken."""
+        here = Turns.of(asyncio.get_running_loop())
+        if here is None or self._ready == BUSY or not here.something_is_ready():
+            self._ready = 0
+            return False
+        self._ready += 1  # what is not taken up, such as a socket that may be written to, is so each time
+        return True
 
     def _stands_still(self) -> bool:
         """Whether the loop that is busy here only looks for what never comes."""
@@ -354,13 +365,14 @@ class Deliveries:
         """All wait, and nothing can be let through: a call is missing, or the recording is over."""
         if self.threads_at_work():
             return False
-        try:
-            if self._course.nothing_comes(waits=any(key[1] == "in flight" for key in self._waiting)):
-                return False
-        except ReplayStopped:
-            return self._cancel()
-        if self._course.goes_on_live():
-            return True  # timers go by the clock now, and the loop must look at them again
+        if not any(data_may_come(turns.loop) for turns in self._turns if not turns.closed):
+            try:
+                if self._course.nothing_comes(waits=self._waits_for_the_end):
+                    return False
+            except ReplayStopped:
+                return self._cancel()
+            if self._course.goes_on_live():
+                return True  # timers go by the clock now, and the loop must look at them again
         if self._impatient is None and self._turns:  # perhaps something comes that was not recorded
             loop = self._turns[-1].loop
             pause = self._course.pause()
@@ -369,10 +381,16 @@ class Deliveries:
             return True  # the loop has worked out how long to wait already, and must do so again
         return False
 
+    @property
+    def _waits_for_the_end(self) -> bool:
+        return any(key[1] == "in flight" for key in self._waiting)
+
     def _lose_patience(self, then: int) -> None:
         self._impatient = None
         if then == self.moves() and self._course.stopped is None and not self._course.is_live:
             try:
+                if self._course.nothing_comes(waits=self._waits_for_the_end) or self._course.goes_on_live():
+                    return
                 self._tell_of_wait()
             except ReplayStopped:
                 self._cancel()
