@@ -112,6 +112,10 @@ class Attachment(Guard):
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder, which has just been made."""
 
+    def begins_with(self, given: Mapping[str, Any]) -> None:
+        """What the code gives the run, `{payload, input, params}`; raises what stops it if that is another run's."""
+        return
+
     @abstractmethod
     def call(self, call: Call) -> Answer | None:
         """The answer to a call; None if it is to be made, and then its `*.called` is appended and committed."""
@@ -231,7 +235,11 @@ def attachment_for(name: str, begun_with: Mapping[str, Any], parent_scope: Scope
         attachment = parent_scope.recorder.attachment
         return None if attachment is None else attachment.child(name, begun_with, parent_scope)
     waits = waiting.get()
-    return None if waits is None else waits.begins(name)
+    if waits is None:
+        return None
+    attachment = waits.begins(name)
+    attachment.begins_with(begun_with)
+    return attachment
 
 
 def may_be_made_late(effect: Effect, attachment: Attachment | None) -> None:

@@ -33,6 +33,7 @@ COMPARED: Final = {
     "another report": "report",
     "another event": "event",
     "another change": "change",
+    "another start": "start",
 }
 """What an ignore rule calls the values that differ, by the kind of difference."""
 
@@ -72,6 +73,8 @@ def hint_for(
             f"{rule}Read what is different each time through context.now(), context.random, context.uuid4() or "
             "context.read(), or record with capture=, so that a replay can answer it."
         )
+    if compared == "start":
+        return f"{rule}The recorded start holds then. " + _MEANT.format("begin with this")
     if compared in SAID:
         return rule + _MEANT.format("say this")
     fold = f"agentreplay rerun {shlex.quote(run)} --step {max(step, 1)} --prefix=fold"

@@ -106,7 +106,16 @@ class Course(Waiting):
             self.stop(self._another_run(name))
         self.folded = self._folds()
         self.begun = self._began(RecordedRun(self, self.info))
+        if name != self.info.agent:
+            self.coverage.note(
+                f"{self.info.id} is a run of {self.info.agent!r}; the agent that is executed is {name!r}"
+            )
         return self.begun
+
+    @property
+    def is_begun_by_code(self) -> bool:
+        """Whether code opens the run, and gives it what it begins with; else an agent is executed by itself."""
+        return self._name is not None
 
     def _folds(self) -> FoldedPrefix | None:
         """The rounds that the run's own code has not executed either."""

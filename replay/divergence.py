@@ -59,6 +59,7 @@ Kind: TypeAlias = Literal[
     "another report",
     "another event",
     "another change",
+    "another start",
     "another input",
     "another model",
     "another result",

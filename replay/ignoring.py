@@ -8,6 +8,7 @@
 | `decision:$.confidence`, `payload:$.updated_at` | of what a round decided, of the payload after it |
 | `read:clock`, `tool:now` | the whole: whatever the clock said, whatever `now` is asked with |
 | `message:$.id`, `change:$.reason` | of each message that is added to the conversation; why the payload is changed |
+| `start:$.payload.now` | of what the code begins the run with: payload, input and params |
 | `report`, `event:x.seen:$.at` | all reports; of the code's own events of that name, when |
 
 A rule is applied to both sides, and what is left of them is compared. So a rule that is too wide hides differences; a
@@ -39,8 +40,9 @@ NAMED: Final = ("tool", "model", "read", "report", "event")
 """Kinds of what is compared that have a name: of the tool, of the model's callable, of the source of a read value or
 report, of the code's own event."""
 
-NAMELESS: Final = ("decision", "payload", "outcome", "error", "message", "change")
-"""Kinds that have none. Of the first four a round has one; a message is one that is added, or the edit of the list."""
+NAMELESS: Final = ("decision", "payload", "outcome", "error", "message", "change", "start")
+"""Kinds that have none. Of the first four a round has one; a message is one that is added, or the edit of the list; the
+start is what a run began with, `{payload, input, params}`."""
 
 SAID: Final = ("message", "report", "event", "change")
 """Kinds of what code says without asking anything."""

@@ -35,6 +35,7 @@ from ..recorder.turns import Turns
 from ..recorder.values import dumps, encode
 from .answered_streams import AnsweredStream
 from .answering import RecordedAnswer
+from .beginnings import compare_beginning
 from .edits import Edits
 from .exactly import exactly
 from .redoing import redo
@@ -140,6 +141,11 @@ class RecordedRun(Attachment):
 
     def _read_script(self) -> Script:
         return Script(self.course.events_of(self.info))
+
+    def begins_with(self, given: Mapping[str, Any]) -> None:
+        """Have it compared with what was recorded, unless it is the course that has begun the run."""
+        if self.parent is None and self.course.is_begun_by_code:
+            compare_beginning(self.course, self, given)
 
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder."""
