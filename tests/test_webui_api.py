@@ -6,7 +6,9 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+import agentreplay as ar
 import pytest
+from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.webui.openapi import Operation, Parameter, Table, document, number, one_of, text
 from flask.testing import FlaskClient
 from hypothesis import given
@@ -16,12 +18,15 @@ from web import client_of, recorded
 
 DOCUMENT = client_of().get("/api/v1/openapi.json").get_json()
 
-NAMES = ["path", "step", "after", "limit", "from", "to", "part", "cursor", "sort", "q", "x"]
+NAMES = ["path", "step", "after", "limit", "from", "to", "part", "cursor", "sort", "q", "tag", "each", "x"]
 
 CALLS = [
     "",
     "/runs",
     "/runs?status=failed&sort=duration&limit=1",
+    "/runs?tag=nightly",
+    "/search?q=coupon",
+    "/search?q=coupon&status=failed&each=1",
     "/runs/run1",
     "/runs/run1/steps",
     "/runs/run1/steps?start=8&limit=2",
@@ -154,6 +159,31 @@ def test_a_step_says_what_it_did() -> None:
     assert step["calls"][1]["error"].startswith("RefundRejected: ")
 
 
+def test_runs_are_found_by_tag_and_say_what_they_cost() -> None:
+    """A tag by its own parameter or as it is typed; a cost as the usage of the model says it."""
+    store = MemoryStore()
+    for tags in (["nightly", "eu"], []):
+        with ar.record("priced", store=store, tags=tags) as run, run.round() as r:
+            r.model("m", {"q": "dear"}, lambda q: {"usage": {"cost": 0.5}})
+    client = client_of(store)
+    for url in ("/runs?tag=eu", "/runs?q=tag:nightly+tag:eu"):
+        (found,) = get(client, url)["runs"]
+        assert (found["run"], found["tags"], found["cost"]) == ("run1", ["nightly", "eu"], 0.5)
+    assert get(client, "/runs/run2")["run"]["tags"] == []
+    assert [hit["run"] for hit in get(client, "/search?q=dear")["hits"]] == ["run2", "run1"]
+    assert [hit["run"] for hit in get(client, "/search?q=dear&tag=eu")["hits"]] == ["run1"]
+    assert get(client_of(), "/runs/run1")["run"]["cost"] is None
+
+
+def test_a_search_says_where_each_hit_is_and_how_far_it_came() -> None:
+    """Run, step and event, with what stands around it."""
+    found = get(client_of(), "/search?q=INSPECT&status=failed&each=1")
+    (hit,) = found["hits"]
+    assert (hit["run"], hit["found"].casefold()) == ("run1", "inspect")
+    assert hit["step"] <= 10
+    assert (found["searched"], found["total"], found["next"]) == (1, 1, None)
+
+
 def test_a_difference_names_its_causes() -> None:
     """As `agentreplay diff --json` prints it."""
     found = get(client_of(), "/diff?from=run1:6&to=run1:7")
@@ -189,6 +219,11 @@ def test_a_difference_names_its_causes() -> None:
         ("/runs?cursor=x", 400),
         ("/runs?colour=red", 400),
         ("/runs?run=run1", 400),
+        ("/runs?q=value:coupon", 400),
+        ("/search", 400),
+        ("/search?q=", 400),
+        ("/search?q=a&cursor=x", 400),
+        ("/search?q=a&each=0", 400),
         ("/runs?q=" + "x" * 3_000, 400),
         ("/diff", 400),
         ("/diff?to=", 400),

@@ -49,6 +49,14 @@ def record_many(store: Path, runs: int) -> None:
             run.complete("done")
 
 
+def record_tagged(store: Path) -> None:
+    """Three runs with tags, of one word, of two, and as long and as many as they may be; with what a model cost."""
+    many = ["x" * 64, *[f"tag number {number}" for number in range(17)]]
+    for number, tags in enumerate((["nightly"], ["nightly", "two words"], ["<b>bold</b>", *many])):
+        with ar.record("tagged", store=store, tags=tags) as run, run.round() as r:
+            r.model("m", {"q": f"thimble {number}"}, lambda q: {"usage": {"input_tokens": 9, "cost": 0.0125}})
+
+
 def record_long(store: Path, steps: int) -> None:
     """One run of many steps, each of which counts one further."""
     with ar.record("counter", payload={"n": 0, "kept": {"same": True}}, store=store) as run:

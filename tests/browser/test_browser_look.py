@@ -9,10 +9,15 @@ import pytest
 from browsing import Tabs, served
 from looking import expect_fit, expect_readable, objections
 from playwright.sync_api import Page, expect
-from stage import record_exact, record_hostile, record_long, record_refunds, recorded
+from stage import record_exact, record_hostile, record_long, record_refunds, record_tagged, recorded
 
 PAGES: Final = {
     "runs": "/runs",
+    "runs with a tag": "/runs?q=tag:nightly",
+    "values of runs": "/runs?q=value:coupon",
+    "values with tags": "/runs?q=value:thimble",
+    "no value": "/runs?q=value:no+such+thing",
+    "tags": "/runs/run9",
     "no run fits": "/runs?q=no+such+thing",
     "run": "/runs/run1",
     "step": "/runs/run1/steps/7",
@@ -56,9 +61,12 @@ FOCUS: Final = """() => {
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """run1 to run3 are the example's, run4 is long, run5 holds what is hard to show, run6 what wants to be markup."""
+    """run1 to run3 are the example's, run4 is long, run5 holds what is hard to show, run6 what wants to be markup.
+
+    run7 to run9 have tags.
+    """
     folder = tmp_path_factory.mktemp("look")
-    acts = (record_refunds, lambda store: record_long(store, 200), record_exact, record_hostile)
+    acts = (record_refunds, lambda store: record_long(store, 200), record_exact, record_hostile, record_tagged)
     with served(recorded(folder, *acts), folder / "said", "--app", "agentreplay.examples.refunds:step") as found:
         yield found
 

@@ -42,7 +42,7 @@ def test_a_status_and_an_agent_are_chosen_without_a_button(tabs: Tabs) -> None:
     page.get_by_role("link", name="Clear").click()
     page.get_by_label("Agent", exact=True).select_option("agent 1")
     expect(page.locator("tbody tr")).to_have_count(18)
-    expect_path(page, "/runs?q=&status=&agent=agent+1")
+    expect_path(page, "/runs?q=&in=&status=&agent=agent+1")
     assert tabs.open("/runs?q=&status=&agent=agent+1").locator("tbody tr").count() == 18
 
 
@@ -111,3 +111,16 @@ def test_a_list_in_which_no_run_fits_is_brought_up_to_date_where_it_stands(tabs:
     expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
     assert page.evaluate("window.not_loaded_again")
     page.unroute_all()
+
+
+def test_a_value_is_found_in_all_runs_and_leads_to_its_step(tabs: Tabs) -> None:
+    """By the choice beside the search; the newest run comes first, and a hit opens the step at its event."""
+    page = tabs.open()
+    page.get_by_label("Search", exact=True).fill("needle 5")
+    page.get_by_label("Where to search").select_option("in values")
+    expect(page.get_by_text(re.compile("Searched [0-9]+ of 58 runs"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("^run58 agent 0"))).to_be_visible()
+    assert page.locator("section.found").first.get_attribute("aria-label") == "run58"
+    page.locator("section.found").first.get_by_role("link", name=re.compile("step 1 tool.called")).click()
+    expect_path(page, "/runs/run58/steps/1#e2")
+    expect(page.get_by_role("heading", name="run58 agent 0")).to_be_visible()
