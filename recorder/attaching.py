@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from .errors import UsageError
-from .signals import ReplayStopped
+from .signals import ProcessStopped
 
 if TYPE_CHECKING:
     from .calls import Call, Effect
@@ -256,10 +256,13 @@ def may_be_made_outside(effect: Effect) -> None:
     elif os.environ.get(REPLAYED_BY, own := str(os.getpid())) != own:
         from .desk import Desk
 
+        desk = Desk.of_another()
+        if desk is not None and desk.live is not None:
+            return
         failure = UsageError(
             f"{effect.kind} {effect.name} is called in a process that code has started which is replayed, where "
             "nothing is recorded, so it cannot be answered; have the process join the run, ar.join(…), and record it so"
         )
-        if (desk := Desk.of_another()) is not None:
+        if desk is not None:
             desk.report(failure)
-        raise ReplayStopped(failure)
+        raise ProcessStopped(failure)

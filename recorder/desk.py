@@ -16,10 +16,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from .attaching import REPLAYED_AT
 from .errors import AgentReplayError, UsageError
+
+_LIVE: Final = "live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Desk:
         ignore: the rules of what is different each time.
         collect: whether differences are gathered.
         pid: of the process that replays.
+        goes_on: whether the code goes on live where the recording is left; then other reports are no difference.
+        since, until: the first and the last event of the run that the code is compared with.
     """
 
     folder: str
@@ -41,12 +45,15 @@ class Desk:
     ignore: tuple[str, ...] = ()
     collect: bool = False
     pid: int = 0
+    goes_on: bool = False
+    since: int = 0
+    until: int | None = None
 
     @classmethod
-    def opened(cls, run: str, store: str, ignore: tuple[str, ...], collect: bool) -> Desk:
+    def opened(cls, run: str, store: str, ignore: tuple[str, ...], collect: bool, goes_on: bool = False) -> Desk:
         """A new one, of this process."""
         folder = os.path.join(tempfile.gettempdir(), f"agentreplay-{secrets.token_hex(16)}")
-        return cls(folder, run, store, ignore, collect, os.getpid())
+        return cls(folder, run, store, ignore, collect, os.getpid(), goes_on)
 
     @classmethod
     def of_another(cls) -> Desk | None:
@@ -75,13 +82,29 @@ class Desk:
         """Whether somebody has it."""
         return os.path.exists(os.path.join(self.folder, f"claimed-{name}"))
 
+    def goes_live(self, run: str) -> None:
+        """Say that the code goes on live, as a run of that uid: whoever joins from now on records."""
+        self._leave(run.encode(), os.path.join(self.folder, _LIVE))
+
+    @property
+    def live(self) -> str | None:
+        """The uid of the run as which the code has gone on live; None as long as it is answered from the log."""
+        try:
+            with open(os.path.join(self.folder, _LIVE), "rb") as file:
+                return file.read().decode()
+        except FileNotFoundError:
+            return None
+
     def put(self, message: Any) -> None:
         """Leave a message."""
+        self._leave(pickle.dumps(message), os.path.join(self.folder, f"{secrets.token_hex(8)}.message"))
+
+    def _leave(self, content: bytes, path: str) -> None:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         name = os.path.join(self.folder, secrets.token_hex(8))
         with open(name, "xb") as file:
-            file.write(pickle.dumps(message))
-        os.replace(name, f"{name}.message")
+            file.write(content)
+        os.replace(name, path)
 
     def report(self, failure: BaseException) -> None:
         """Leave word of what has stopped a process."""

@@ -32,7 +32,7 @@ from .recording import EffectContext
 from .run_log import Making, RunLog, StorePolicy
 from .run_recorder import RunRecorder, error_info
 from .scope import Scope, TaskPath, current, entered, scope_is_carried
-from .signals import RecordingStopped
+from .signals import RecordingStopped, ReplayStopped
 from .stack import FRAMES_OF_A_RUN, has_room
 from .store import FIRST, EventStore, RunInfo, RunRef, new_uid
 from .values import decode
@@ -260,7 +260,7 @@ class JoinedBlock:
         store: where it is.
         on_store_error: what a failing store means.
         attach: where code is executed against a recording: gives, for the block, what the code of an entry point is
-            attached to.
+            attached to; None where the recording is over.
 
     Attributes:
         caller: the code that has the block.
@@ -271,7 +271,7 @@ class JoinedBlock:
         run: RunRef,
         store: EventStore | str | None,
         on_store_error: StorePolicy,
-        attach: Callable[[str | None], AbstractContextManager[AttachedWriter]] | None = None,
+        attach: Callable[[str | None], AbstractContextManager[AttachedWriter | None]] | None = None,
     ) -> None:
         self._attach = attach
         self._name = run
@@ -310,7 +310,8 @@ class JoinedBlock:
         around, entry_point = current.get(), code_name(self.caller)
         if self._attach is not None:
             attachment = self._stack.enter_context(self._attach(entry_point))
-            return lambda: JoinedRecorder(None, self._name, attachment=attachment)
+            if attachment is not None:
+                return lambda: JoinedRecorder(None, self._name, attachment=attachment)
         return lambda: JoinedRecorder(
             self._store, self._name, around, entry_point=entry_point, on_store_error=self._policy
         )
@@ -328,7 +329,7 @@ class JoinedBlock:
 
     def _leave(self, recorder: JoinedRecorder, error: BaseException | None) -> None:
         try:
-            if recorder.failure is None:
+            if recorder.failure is None and not (self._attach is not None and isinstance(error, ReplayStopped)):
                 recorder.leave(error)
         except RecordingStopped as stopped:
             if stopped.failure is not recorder.failure:

@@ -22,11 +22,12 @@ import time
 from asyncio import BaseEventLoop, Timeout, _get_running_loop
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .attaching import waiting, waits
 from .reads import starting_site
+from .signals import ReplayStopped
 from .timers import carrying_call_at, carrying_reschedule
 from .turns import joined, left
 
@@ -173,7 +174,7 @@ def _carrying_start(start: Callable[[threading.Thread], None]) -> Callable[[thre
 
         def run_in_scope() -> None:
             restore()
-            with placed():
+            with placed(), suppress(ReplayStopped):  # which whoever replays the code tells, and once is enough
                 run()
 
         thread.run = run_in_scope  # type: ignore[method-assign]  # until it runs

@@ -51,6 +51,18 @@ class ReplayStopped(BaseException):
         self.failure = failure
 
 
+class ProcessStopped(ReplayStopped, SystemExit):
+    """`ReplayStopped` in a process that replayed code has started, which ends with a line instead of a traceback.
+
+    What it was stopped by is told, at length, by the process that replays.
+    """
+
+    def __init__(self, failure: BaseException | str) -> None:
+        self.failure = failure if isinstance(failure, BaseException) else AgentReplayError(failure)
+        first = str(failure).partition("\n")[0]
+        SystemExit.__init__(self, f"agentreplay: this process was stopped, as the whole replay is: {first}")
+
+
 STOPS: Final[tuple[type[BaseException], ...]] = (Interrupted, RecordingStopped, ReplayStopped)
 """What unwinds an agent's code although nothing failed."""
 

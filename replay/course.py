@@ -7,6 +7,7 @@ divergence. The others go on live (`fork`, `resume`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,7 +16,7 @@ from ..recorder.calls import Call, Effect
 from ..recorder.errors import AgentReplayError, Divergence, UsageError
 from ..recorder.events import Data, Event
 from ..recorder.scope import Scope
-from ..recorder.signals import ReplayStopped
+from ..recorder.signals import ProcessStopped, ReplayStopped
 from ..recorder.store import EventStore, RunInfo
 from .comparison import Comparison
 from .coverage import Coverage
@@ -60,7 +61,7 @@ class Course(Waiting):
         turns: hands out the answers in their order.
         differences: those that were found.
         moves: how often the code has asked for something.
-        workers: of the processes that the code starts, where it is only replayed.
+        workers: of the processes that the code starts, while it is executed.
         begun: the run that code has attached itself to, or None as yet.
         folded: the rounds that are not executed, if some are not; known once the code has begun.
         doubts: what is worth a word before anything is executed.
@@ -105,6 +106,8 @@ class Course(Waiting):
         if self.begun is not None or (self._name is not None and name != self._name):
             self.stop(self._another_run(name))
         self.folded = self._folds()
+        if self.workers is not None:
+            self.workers.begins()
         self.begun = self._began(RecordedRun(self, self.info))
         if name != self.info.agent:
             self.coverage.note(
@@ -130,11 +133,20 @@ class Course(Waiting):
     @property
     def only_replays(self) -> bool:
         """Whether the code is only replayed, from its beginning to its end."""
-        return self.workers is not None
+        return True
 
     def joins(self, run: RecordedRun) -> None:
         """Code has joined a run, against what a writer did there."""
         self._began(run)
+
+    def goes_live_with_one_more(self) -> bool:
+        """Code joins where everybody who was recorded is stood for; says whether the run has gone on live for that."""
+        return False
+
+    def nobody_left(self, info: RunInfo, difference: Difference) -> NoReturn:
+        """Code joins a run where nobody joined who is not stood for already, which is a difference."""
+        self.differences.append(difference)
+        self.stop(Divergence(difference))
 
     def _began(self, run: RecordedRun) -> RecordedRun:
         self.runs.append(run)
@@ -154,10 +166,17 @@ class Course(Waiting):
 
     def outside(self, effect: Effect) -> None:
         """An effect outside of the run was never recorded, so there is no answer to it."""
+        what = f"{effect.kind} {effect.name} is called"
+        if self.workers is not None and self.workers.desk.pid != os.getpid():
+            failure = UsageError(
+                f"{what} outside of the run, in a process that its code has forked, where nothing is recorded, so it "
+                "cannot be answered; have the process join the run, ar.join(run.id), and record it so"
+            )
+            raise ProcessStopped(self.stops(failure))
         self.stop(
             UsageError(
-                f"{effect.kind} {effect.name} is called outside of the run, where nothing is recorded, so it cannot be "
-                "answered; call it within the run, or leave it out of the code that is executed"
+                f"{what} outside of the run, where nothing is recorded, so it cannot be answered; call it within the "
+                "run, or leave it out of the code that is executed"
             )
         )
 
@@ -192,9 +211,18 @@ class Course(Waiting):
             self.workers.look()
 
     def through(self) -> None:
-        """The code has come to its end, and is stopped if something is missing all the same."""
-        if self.workers is not None and self._stopped is None:
+        """The code has come to its end, or goes on live; it is stopped if something is missing all the same."""
+        if self.workers is not None and self._stopped is None and not self._went_live:
             self.workers.through()
+
+    @property
+    def last_event(self) -> int | None:
+        """The last event of the run that the code is compared with; None for that of the log."""
+        return None
+
+    @property
+    def _went_live(self) -> bool:
+        return self.begun is not None and self.begun.log.live
 
     def attached(self, run: RecordedRun) -> None:
         """Code has attached itself to a run; its recorder is there."""
@@ -409,8 +437,8 @@ class Course(Waiting):
 
     def parts(self, difference: Difference) -> None:
         """Take note of a difference; stop the code, unless all of them are wanted."""
-        if self.workers is not None and difference.kind in _RESULTS:  # of whom it may be the work that it lacks
-            missing = list(self.workers.missing(before=difference.seq))
+        if self.workers is not None and not self._went_live and difference.kind in _RESULTS:
+            missing = list(self.workers.missing(before=difference.seq))  # it may be their work that it lacks
             for one in missing:
                 self.parts(one)
         self.differences.append(difference)

@@ -35,18 +35,18 @@ class FoldedPrefix:
         state: of the run before that event.
 
     Attributes:
-        step, state: as above.
+        step, seq, state: as above.
     """
 
     def __init__(self, step: int, seq: int, state: RunState) -> None:
         self.step = step
-        self._seq = seq
+        self.seq = seq
         self.state = state
         self._restored = False
 
     def left(self, events: Iterable[Event]) -> Iterator[Event]:
         """Of the events of the run those that the code is compared with, and what is told of the run."""
-        return (event for event in events if event.seq >= self._seq or event.kind in OF_THE_RUN)
+        return (event for event in events if event.seq >= self.seq or event.kind in OF_THE_RUN)
 
     def attach(self, run: RecordedRun, secrets: Edits) -> None:
         """Put the recorder where the rounds before the step would have brought it."""

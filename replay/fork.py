@@ -30,6 +30,7 @@ from .folded import FoldedPrefix, folded_in
 from .going_live import GoingLive
 from .reading import state_at
 from .recorded_run import RecordedRun
+from .recorded_writer import RecordedWriter
 from .reusing import Reuse, ReusingGuard
 from .script import Script
 
@@ -72,7 +73,7 @@ class Rerun(GoingLive):
         rest = Script(()) if not (reuse or self.edits.answers) else self._script_of(info)
         self._prefix: Prefix = prefix
         self._compensations = list(compensations)
-        self._last_shared = self._shared(store, info, step)
+        self._last_shared: int = self._shared(store, info, step)
         self._answers = EditedAnswers(self.edits, step, rest, info.id)
         self._reuse = Reuse(self, [rest], self._answers.around) if reuse else None
         self._children: dict[str, Script] = {}
@@ -102,7 +103,7 @@ class Rerun(GoingLive):
 
     def goes_live_beyond(self, run: RecordedRun) -> bool:
         """Of a folded prefix also what code does before its first round, which belongs to none of the recording."""
-        return self._prefix == "fold" and run.parent is None
+        return self._prefix == "fold" and run.parent is None and not isinstance(run, RecordedWriter)
 
     @property
     def is_strict(self) -> bool:
@@ -111,7 +112,12 @@ class Rerun(GoingLive):
 
     def goes_on_after(self, run: RecordedRun) -> bool:
         """The script was cut where the step begins."""
-        return run.parent is None
+        return run.parent is None and not isinstance(run, RecordedWriter)
+
+    @property
+    def last_event(self) -> int:
+        """The last that comes before the step."""
+        return self._last_shared
 
     def goes_live_with(self, run: RecordedRun, round: int) -> bool:
         """The step's round is live."""
@@ -121,6 +127,7 @@ class Rerun(GoingLive):
         """Begin the fork."""
         recorder = run.recorder
         assert recorder is not None  # it is attached
+        self.through()
         parent = self.info
         (last,) = self.store.rows(parent, self._last_shared - 1, self._last_shared)
         self.fork = fork = self.store.create_run(
@@ -146,6 +153,8 @@ class Rerun(GoingLive):
             compensates=[one.event for one in self._compensations],
         )
         run.log.go_live(fork, self._last_shared, self.step - 1, [("run.forked", forked), *catch_up])
+        if self.workers is not None:
+            self.workers.goes_live(fork)
         run.log.after_round_starts = lambda: self._edit(run)
 
     def catching_up(self, run: RecordedRun) -> list[tuple[str, Data]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
@@ -20,6 +20,7 @@ from .edited_answers import EditedAnswers
 from .given import append_end, given_for
 from .live_calls import redacted_in, refusal_of
 from .recorded_run import RecordedRun
+from .recorded_writer import RecordedWriter, cannot_go_on
 
 
 class GoingLive(Course):
@@ -34,6 +35,18 @@ class GoingLive(Course):
     def __init__(self, store: EventStore, info: RunInfo, *, allow: Collection[str] = (), **options: Any) -> None:
         super().__init__(store, info, **options)
         self._allow = frozenset(allow)
+
+    @property
+    def only_replays(self) -> bool:
+        """In the end it does more, and threads are not to be left behind."""
+        return False
+
+    def recording_ends(self, run: RecordedRun) -> NoReturn:
+        """Processes that have joined cannot go on."""
+        if isinstance(run, RecordedWriter):
+            self.comparison_of(run).before_the_end()
+            self.stop(cannot_go_on(run))
+        super().recording_ends(run)
 
     @abstractmethod
     def go_live(self, run: RecordedRun, by: str | None = None) -> None:

@@ -42,9 +42,9 @@ def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: 
     """
     attach = None
     if REPLAYED_AT in os.environ:
-        from .workers import attach_to
+        from .workers import joined
 
-        attach = attach_to(run)
+        run, attach = joined(run)
     block = JoinedBlock(run, store, on_store_error, attach)
     block.caller = sys._getframe(1).f_code
     return block

@@ -10,12 +10,14 @@ with the one that is the nearest. Values read do not decide, as they are differe
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..recorder.calls import Call
 from ..recorder.desk import Desk
-from ..recorder.errors import Divergence
+from ..recorder.errors import UsageError
 from ..recorder.events import Data, Event
 from ..recorder.joining import AttachedWriter
 from ..recorder.run_recorder import RunRecorder
@@ -28,6 +30,12 @@ from .script import RecordedCall, Script, Strand
 
 if TYPE_CHECKING:
     from .course import Course
+
+_LOOKS: Final = 200
+_LOOK: Final = 0.01
+"""How often, and how many seconds apart, a process looks who is left when it asks for what nobody has asked."""
+
+_SEVERAL: Final = 2
 
 
 class Writer:
@@ -67,6 +75,23 @@ class Writer:
         return [call for call in self.script.calls.values() if call.called.within is None]
 
 
+def cannot_go_on(run: RecordedWriter) -> UsageError:
+    """What is wrong with a process that has come to the end of what was recorded of it, where the run may go live."""
+    step = max(run.log.round, 1)
+    return UsageError(
+        f"the recording of {run.writer}, which joined {run.info.id} in step {step}, ends in "
+        "the middle of what it does, and a process cannot go on where another one was left. "
+        f"{live_from(run.info, step)}"
+    )
+
+
+def live_from(info: RunInfo, step: int) -> str:
+    """How to have processes that join a run in a step do all of it live."""
+    return (
+        f"Re-run {info.id} from that step, so that its processes start anew: agentreplay rerun {info.id} --step {step}"
+    )
+
+
 def writers_of(events: Iterable[Event]) -> list[Writer]:
     """The writers of a recording that joined outside of calls; what was within one is covered by its answer."""
     kept, started, joined = [], None, []
@@ -102,24 +127,28 @@ class RecordedWriter(RecordedRun, AttachedWriter):
         self._act(self._open[0])
 
     def _read_script(self) -> Script:
-        events = list(self.course.store.events(self.info, conversations=False))
-        everyone = writers_of(events)
+        everyone = writers_of(self.course.events_of(self.info))
         left = [one for one in everyone if not self._desk.is_claimed(f"{self.info.uid}-{one.name}")]
         alike = [one for one in left if one.entry_point == self._entry_point]
         self._open = alike or left
         if not self._open:
-            self.course.stop(Divergence(self._one_more(len(everyone))))
+            self._is_one_more(len(everyone))
         return self._open[0].script
 
-    def _one_more(self, count: int) -> Any:
-        return value_difference(
-            "another outcome",
-            {"writers": count},
-            {"writers": count + 1},
-            step=0 if self.course.begun is None else self.course.begun.log.round,
-            name=self._entry_point,
-            site=self._entry_point,
-            run=self.info.id,
+    def _is_one_more(self, count: int) -> NoReturn:
+        """Stop code that joins where nobody is left for it to stand for."""
+        begun = self.course.begun
+        self.course.nobody_left(
+            self.info,
+            value_difference(
+                "another outcome",
+                {"writers": count},
+                {"writers": count + 1},
+                step=0 if begun is None else begun.log.round,
+                name=self._entry_point,
+                site=self._entry_point,
+                run=self.info.id,
+            ),
         )
 
     def attach(self, recorder: RunRecorder) -> None:
@@ -155,8 +184,18 @@ class RecordedWriter(RecordedRun, AttachedWriter):
     def _settle_in_any_case(self, wanted: Iterable[Writer]) -> None:
         """Take one of some writers, or any that is left; stop code of which there is one too many."""
         if not self._settle([*wanted]) and not self._settle([*self._open]):
-            everyone = writers_of(self.course.store.events(self.info, conversations=False))
-            self.course.stop(Divergence(self._one_more(len(everyone))))
+            self._is_one_more(len(writers_of(self.course.events_of(self.info))))
+
+    def _let_others_choose(self) -> None:
+        """Wait for other processes to take those that they ask the same as; who differs is compared with who is left.
+
+        Else what is told would be the difference of two who have nothing to do with each other.
+        """
+        for _ in range(_LOOKS if self._desk.pid != os.getpid() else 0):
+            self._open = [one for one in self._open if not self._desk.is_claimed(f"{self.info.uid}-{one.name}")]
+            if len(self._open) < _SEVERAL:
+                break
+            time.sleep(_LOOK)
 
     def _find(self, call: Call, data: Any, strand: Strand) -> RecordedCall | None:
         if not self._is_settled:
@@ -173,6 +212,8 @@ class RecordedWriter(RecordedRun, AttachedWriter):
                 for _, recorded in exact[1:]:
                     recorded.asked = True
             else:
+                if not exact:
+                    self._let_others_choose()
                 alike = [one for one in self._open if _asks_alike(one, kind, data.name)]
                 self._settle_in_any_case([one for one, _ in exact] or alike)
             strand = self.acting.strand(strand, name)

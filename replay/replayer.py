@@ -24,7 +24,7 @@ from ..recorder.errors import Divergence, NothingCaptured, UsageError
 from ..recorder.introspection import is_awaitable
 from ..recorder.loop import Agent
 from ..recorder.scope import abandoned, scope_is_carried
-from ..recorder.signals import ReplayStopped
+from ..recorder.signals import ProcessStopped, ReplayStopped
 from ..recorder.store import EventStore, RunRef
 from ..recorder.writer import in_thread, on_event_loop
 from .course import Course, RecordingEnds
@@ -121,9 +121,8 @@ def replay(
     if on_event_loop():
         raise UsageError("replay() cannot run inside an event loop; use `await ar.areplay(…)`")
     course = course_for(run, agent, store, ignore, collect, shallow)
-    with attached(course) as outcome, Workers(course):
+    with attached(course) as outcome:
         outcome.append(execute_apart(agent, course))
-        course.through()
     return _with_something(result_of(course, outcome))
 
 
@@ -138,9 +137,8 @@ async def areplay(
 ) -> ReplayResult:
     """`replay` for code in an event loop."""
     course = course_for(run, agent, store, ignore, collect, shallow)
-    with attached(course) as outcome, Workers(course):
+    with attached(course) as outcome:
         outcome.append(await aexecute(agent, course))
-        course.through()
     return _with_something(result_of(course, outcome))
 
 
@@ -165,26 +163,53 @@ def course_for(
 
 @contextmanager
 def attached(course: Course) -> Iterator[list[Any]]:
-    """The run that begins in this block is the recorded one. What the code raises is compared, and goes no further."""
+    """The run that begins in this block is the recorded one. What the code raises is compared, and goes no further.
+
+    Whatever executes code against a recording does it in here, so that all of it is answered: tasks, threads, and the
+    processes that the code starts.
+    """
     stack = ExitStack()
     stack.enter_context(waits(course))
     stack.enter_context(scope_is_carried())  # the run may begin in a thread, too
     stack.enter_context(course.turns.watched())
+    stack.enter_context(Workers(course))
     outcome: list[Any] = []
     try:
-        yield outcome
+        with _compared(course):
+            yield outcome
+        with _compared(course):
+            course.through()
+    finally:
+        course.turns.leave()
+        stack.close()
+
+
+@contextmanager
+def _compared(course: Course) -> Iterator[None]:
+    """What is raised in this block goes no further if it is what stopped the code, or the recorded end of the run."""
+    try:
+        yield
     except ReplayStopped as stopped:
-        if stopped.failure is not course.stopped:
+        if stopped.failure is not course.stopped and not _comes_from_elsewhere(stopped, course):
             raise
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        _hear(course)  # what is raised here may follow from what has stopped a process
         begun = course.begun
         compared = begun is not None and begun.log.ended and not begun.log.live and begun.log.failure is None
         if course.stopped is None and not compared:
             raise
-        del error
-    finally:
-        course.turns.leave()
-        stack.close()
+
+
+def _comes_from_elsewhere(stopped: ReplayStopped, course: Course) -> bool:
+    """Whether it has stopped a process of the code, which a pool has handed on."""
+    if isinstance(stopped, ProcessStopped):
+        _hear(course)
+    return isinstance(stopped, ProcessStopped) and course.stopped is not None
+
+
+def _hear(course: Course) -> None:
+    if course.workers is not None:
+        course.workers.hear()
 
 
 def execute(agent: App) -> Any:

@@ -23,6 +23,7 @@ from .given import Mark, append_end, given_for
 from .going_live import GoingLive
 from .reading import state_at
 from .recorded_run import RecordedRun
+from .recorded_writer import RecordedWriter
 from .script import RecordedCall, Script
 from .state import RunState
 
@@ -99,6 +100,15 @@ class Resume(GoingLive):
                 self.go_live(run)
         return bool(waiting)
 
+    def goes_live_with_one_more(self) -> bool:
+        """In the round in which the log ends."""
+        begun = self.begun
+        if begun is None or begun.log.round < begun.script.last_round:
+            return False
+        with begun.log.lock:
+            self.go_live(begun)
+        return True
+
     @property
     def answers_when_live(self) -> bool:
         """One task may be where the log ends while others are not; and a call that is made again has calls inside."""
@@ -111,7 +121,7 @@ class Resume(GoingLive):
 
     def goes_live_beyond(self, run: RecordedRun) -> bool:
         """Whatever the log does not have is done live."""
-        return run.script.finished is None
+        return run.script.finished is None and not isinstance(run, RecordedWriter)
 
     def go_live(self, run: RecordedRun, by: str | None = None) -> None:
         """Append `run.resumed` and what comes, to the same run."""
@@ -119,6 +129,8 @@ class Resume(GoingLive):
             return
         recorder = run.recorder
         assert recorder is not None  # it is attached
+        if run.parent is None:
+            self.through()
         self.turns.go_live()
         recorder.count_from(
             max((_number(name) for name in run.script.calls if _round(name) == run.log.round), default=0)
@@ -138,6 +150,8 @@ class Resume(GoingLive):
         self._left[run] = state = state_at(info, -1, self.store)
         catch_up = catching_up(state, recorder, by)
         run.log.go_live(info, info.head_seq, round, [("run.resumed", resumed), *catch_up])
+        if run.parent is None and self.workers is not None:
+            self.workers.goes_live(info)
         if by == "round.started":
             run.log.after_round_starts = lambda: run.edit_as_recorded(run.log.round)
 

@@ -9,27 +9,32 @@ replay at once, whatever the code does to wait for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from ..recorder.attaching import REPLAYED_AT, REPLAYED_BY
 from ..recorder.desk import Desk
 from ..recorder.errors import AgentReplayError, Divergence
+from ..recorder.events import Event
 from ..recorder.joining import AttachedWriter
 from ..recorder.locate import open_store
 from ..recorder.memory_store import MemoryStore
-from ..recorder.signals import ReplayStopped
+from ..recorder.signals import ProcessStopped
 from ..recorder.store import EventStore, RunInfo, RunRef
 from .course import Course
 from .divergence import Difference, missing_call, value_difference
+from .folded import OF_THE_RUN
 from .ignoring import IgnoreRules
-from .recorded_writer import RecordedWriter, Writer, writers_of
+from .recorded_run import RecordedRun
+from .recorded_writer import RecordedWriter, Writer, cannot_go_on, writers_of
 
-Attach: TypeAlias = Callable[[str | None], AbstractContextManager[AttachedWriter]]
-"""Gives, for a block, what the code of an entry point is attached to."""
+Attach: TypeAlias = Callable[[str | None], AbstractContextManager[AttachedWriter | None]]
+"""Gives, for a block, what the code of an entry point is attached to; None if the run has gone live by now."""
 
 _EVERY: Final = 3
 """Of so many looks one is at the desk."""
@@ -42,6 +47,15 @@ class Left(NamedTuple):
     notes: list[str]
 
 
+class OneMore(NamedTuple):
+    """What a process says that joins where everybody who was recorded is stood for: the run has to go on live."""
+
+
+_REFUSED: Final = "refused"
+_POLL: Final = 0.005
+"""Seconds between two looks whether the run has gone live."""
+
+
 class Workers:
     """`with Workers(course):` executes code; what joins its run there, in any process, is answered and compared.
 
@@ -52,40 +66,66 @@ class Workers:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._looks = 0
+        self._hearing = threading.Lock()
         self._told: set[tuple[str, int]] = set()
         self._before: dict[str, str | None] = {}
-        self.desk = Desk.opened(course.info.uid, "", course.ignore.texts, course.collects)
+        self._live: RunInfo | None = None
+        self.desk = Desk.opened(course.info.uid, "", course.ignore.texts, course.collects, not course.is_strict)
 
     def __enter__(self) -> None:
         self._course.workers = self
-        self.desk = replace(self.desk, store=_where(self._course.store, self._course.info, self.desk))
-        marks = {REPLAYED_BY: str(os.getpid()), REPLAYED_AT: self.desk.told()}
-        self._before = {name: os.environ.get(name) for name in marks}
-        os.environ.update(marks)
+        store = _where(self._course.store, self._course.info, self.desk)
+        self.desk = replace(self.desk, store=store, until=self._course.last_event)
+        self._before = {name: os.environ.get(name) for name in (REPLAYED_BY, REPLAYED_AT)}
+        self._mark()
         _replays.append(self)
 
     def __exit__(self, *_: object) -> None:
         _replays.remove(self)
-        for name, value in self._before.items():
+        self._unmark(*self._before)
+        self.desk.close()
+
+    def _mark(self) -> None:
+        os.environ[REPLAYED_BY], os.environ[REPLAYED_AT] = str(os.getpid()), self.desk.told()
+
+    def _unmark(self, *names: str) -> None:
+        for name in names:
+            value = self._before[name]
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        self.desk.close()
 
-    def attach_to(self, run: RunRef) -> Attach | None:
-        """What attaches code of this process that joins the run; None if the code is no part of this replay."""
-        if self.desk.pid != os.getpid() or self._course.is_live:
+    def begins(self) -> None:
+        """The code has begun the run; now it is known which rounds it does not execute."""
+        if (folded := self._course.folded) is not None:
+            self.desk = replace(self.desk, since=folded.seq)
+            self._mark()
+
+    def goes_live(self, info: RunInfo) -> None:
+        """The code goes on live, as that run: whoever joins from now on records in it."""
+        self._live = info
+        self.desk.goes_live(info.uid)
+        self._unmark(REPLAYED_BY)
+
+    def joined(self, run: RunRef) -> tuple[RunRef, Attach | None] | None:
+        """What code of this process joins that names a run, and what attaches it; None if that is no affair of ours."""
+        if self.desk.pid != os.getpid():
             return None
         try:
             info = self._course.store.run(run)
         except AgentReplayError:
             return None
+        if self._live is not None:
+            return (self._live.uid, None) if info.uid == self.desk.run else None
         known = {recorded.info.uid for recorded in self._course.runs}
-        return partial(self._attached, info) if info.uid in known else None
+        return (run, partial(self._attached, info)) if info.uid in known else None
 
     @contextmanager
-    def _attached(self, info: RunInfo, entry_point: str | None) -> Iterator[AttachedWriter]:
+    def _attached(self, info: RunInfo, entry_point: str | None) -> Iterator[AttachedWriter | None]:
+        if _is_one_more(self._course, info, self.desk) and self._course.goes_live_with_one_more():
+            yield None
+            return
         writer = RecordedWriter(self._course, info, self.desk, entry_point)
         self._course.joins(writer)
         yield writer
@@ -99,15 +139,21 @@ class Workers:
         """Look at the desk now and then."""
         self._looks += 1
         if self._looks % _EVERY == 0:
-            self._take()
+            self.hear()
 
-    def _take(self) -> None:
+    def hear(self) -> None:
+        """Take what was left at the desk."""
         course = self._course
-        for message in self.desk.messages():
+        with self._hearing:
+            messages = list(self.desk.messages())
+        for message in messages:
             if isinstance(message, Left):
                 course.coverage.recorded += message.recorded
                 for note in message.notes:
                     course.coverage.note(note)
+            elif isinstance(message, OneMore):
+                if not course.goes_live_with_one_more():
+                    self.desk.claim(_REFUSED)
             elif isinstance(message, Divergence):
                 course.differences += message.differences
                 course.stops(message)
@@ -137,7 +183,7 @@ class Workers:
     def _absent(self) -> Iterator[tuple[RunInfo, Writer, bool]]:
         """The writers that nobody stands for, and whether somebody does for another one of the same code."""
         for run in [run for run in self._course.runs if run.script.joined and not isinstance(run, RecordedWriter)]:
-            writers = writers_of(self._course.store.events(run.info, conversations=False))
+            writers = writers_of(self._course.events_of(run.info))
             absent = [one for one in writers if not self.desk.is_claimed(f"{run.info.uid}-{one.name}")]
             started = {one.entry_point for one in writers if one not in absent}
             for one in absent:
@@ -149,7 +195,7 @@ class Workers:
         Raises:
             ReplayStopped: something was found that stops the code.
         """
-        self._take()
+        self.hear()
         self._course.raise_if_stopped()
         for difference in self.missing():
             self._course.parts(difference)
@@ -188,6 +234,35 @@ class WorkerCourse(Course):
         super().__init__(store, info, ignore=IgnoreRules(desk.ignore), collect=desk.collect)
         self._desk = desk
 
+    @property
+    def only_replays(self) -> bool:
+        """The process is not ours: its threads are left alone."""
+        return False
+
+    @property
+    def is_strict(self) -> bool:
+        """As in the process that executes the code of the run."""
+        return not self._desk.goes_on
+
+    def events_of(self, info: RunInfo) -> Iterable[Event]:
+        """Those that the code of the run is compared with."""
+        events = super().events_of(info)
+        if info.uid != self._desk.run:
+            return events
+        since, until = self._desk.since, self._desk.until
+        return (
+            event
+            for event in events
+            if event.kind in OF_THE_RUN or (event.seq >= since and (until is None or event.seq <= until))
+        )
+
+    def recording_ends(self, run: RecordedRun) -> NoReturn:
+        """What is recorded of the process is not the whole."""
+        if self._desk.goes_on and isinstance(run, RecordedWriter):
+            self.comparison_of(run).before_the_end()
+            self.stop(cannot_go_on(run))
+        super().recording_ends(run)
+
     def stops(self, failure: BaseException) -> BaseException:
         """Leave word of it, too."""
         if self._stopped is None:
@@ -207,21 +282,41 @@ class WorkerCourse(Course):
 
 
 @contextmanager
-def _attached_elsewhere(run: RunRef, desk: Desk, entry_point: str | None) -> Iterator[AttachedWriter]:
+def _attached_elsewhere(run: RunRef, desk: Desk, entry_point: str | None) -> Iterator[AttachedWriter | None]:
     try:
         store, info = _found(run, desk)
     except AgentReplayError as error:
         desk.report(error)
-        raise ReplayStopped(error) from None
+        raise ProcessStopped(error) from None
     course = WorkerCourse(store, info, desk)
-    with course.turns.watched():
-        writer = RecordedWriter(course, info, desk, entry_point)
-        course.joins(writer)
-        try:
-            yield writer
-        finally:
-            course.turns.leave()
-            desk.put(Left(course.coverage.recorded, course.coverage.notes))
+    if _is_one_more(course, info, desk):
+        desk.put(OneMore())
+        while not desk.is_claimed(_REFUSED):
+            if desk.live is not None:
+                yield None
+                return
+            time.sleep(_POLL)
+    try:
+        with course.turns.watched():
+            writer = RecordedWriter(course, info, desk, entry_point)
+            course.joins(writer)
+            try:
+                yield writer
+            finally:
+                course.turns.leave()
+                desk.put(Left(course.coverage.recorded, course.coverage.notes))
+    finally:
+        if course.stopped is not None:
+            raise ProcessStopped(course.stopped) from None
+
+
+def _is_one_more(course: Course, info: RunInfo, desk: Desk) -> bool:
+    """Whether all are stood for who joined a run that may go on live where its log ends."""
+    return (
+        desk.goes_on
+        and desk.until is None
+        and all(desk.is_claimed(f"{info.uid}-{one.name}") for one in writers_of(course.events_of(info)))
+    )
 
 
 def _found(run: RunRef, desk: Desk) -> tuple[EventStore, RunInfo]:
@@ -240,11 +335,24 @@ def _found(run: RunRef, desk: Desk) -> tuple[EventStore, RunInfo]:
     return store, store.run(run)
 
 
-def attach_to(run: RunRef) -> Attach | None:
-    """What attaches code that joins a run, if it is executed against a recording; None if it is not."""
+def joined(run: RunRef) -> tuple[RunRef, Attach | None]:
+    """What code joins that names a run, and what attaches it, if it is executed against a recording.
+
+    It may have the name from before a re-run went its own way; then it joins the new run.
+    """
     for workers in reversed(_replays):
-        attach = workers.attach_to(run)
-        if attach is not None:
-            return attach
-    desk: Any = Desk.of_another()
-    return None if desk is None else partial(_attached_elsewhere, run, desk)
+        found = workers.joined(run)
+        if found is not None:
+            return found
+    desk = Desk.of_another()
+    if desk is None:
+        return run, None
+    live = desk.live
+    if live is None:
+        is_answered = REPLAYED_BY in os.environ  # else it was started live, and outlives what has started it
+        return run, partial(_attached_elsewhere, run, desk) if is_answered else None
+    try:
+        is_replayed = _found(run, desk)[1].uid == desk.run
+    except AgentReplayError:
+        is_replayed = False
+    return (live if is_replayed else run), None
