@@ -23,7 +23,7 @@ from ..recorder.values import encode, is_tag, lossy_in
 from .changes import MISSING
 from .comparing_reads import ComparedReads
 from .comparing_said import ComparedSaid
-from .divergence import Difference, Kind, call_difference, hint_for, missing_call, value_difference
+from .divergence import Difference, Kind, call_difference, hint_for, missing_call, swapped_calls, value_difference
 from .script import RecordedCall, Strand, key_of
 from .sites import site_of_code
 
@@ -52,6 +52,7 @@ class Comparison:
         self._changed: dict[int, list[tuple[str, str | None]]] = {}  # by round: the hash after each, and where
         self._payload_told: set[tuple[str, bytes, bytes]] = set()
         self._in_round = False
+        self._overtakings: dict[str, Difference] = {}  # by the call that another was made before
         self._undecided: list[tuple[Event, Any, Any]] = []
         self._broken_off: tuple[Any, Strand] | None = None
         self.reads = ComparedReads(self, run, course)
@@ -274,24 +275,36 @@ class Comparison:
     # -- what is asked for -----------------------------------------------------------------------------------
 
     def asked(self, call: RecordedCall, data: Any) -> None:
-        """The code makes a recorded call; another order of calls is no difference, but worth a word.
+        """The code makes a recorded call; another order of such as only read is no difference, but worth a word.
 
         Args:
             call: the recorded one.
             data: of the code's `*.called`.
         """
+        if (swapped := self._overtakings.pop(call.call, None)) is not None:
+            self.tell(swapped)
         if not call.missed and (first := self._script.overtaken(call)) is not None:
-            round, run = call.called.round, self._run
+            self._overtakes(call, first)
+        call.asked = True
+        self._said.reaches(call.called)
+        if call.kind == "model" and call.called.data.model != data.model:  # which its effect may declare
+            self._other_model(call, data.model)
+
+    def _overtakes(self, call: RecordedCall, first: RecordedCall) -> None:
+        """The code makes a call before others of its task, of which one was recorded first."""
+        round, run = call.called.round, self._run
+        overtaken = self._script.overtaken_for_good(call)
+        for one in overtaken:  # which is a difference once it is made all the same; else it is missing
+            if one.call not in self._overtakings:
+                site = site_of_code()
+                self._overtakings[one.call] = swapped_calls(one, call, step=round, site=site, run=run.info.id)
+        if not overtaken:
             where = f"step {round}" if run.parent is None else f"{run.info.id}, step {round}"
             self._course.coverage.note(
                 f"{where}: calls are made in another order than they were recorded in; the first is {call.call} "
                 f"({call.name}), before {first.call} ({first.name})",
                 once=(run, "order", round),
             )
-        call.asked = True
-        self._said.reaches(call.called)
-        if call.kind == "model" and call.called.data.model != data.model:  # which its effect may declare
-            self._other_model(call, data.model)
 
     def _other_model(self, call: RecordedCall, model: str | None) -> None:
         trees = [{"model": name} for name in (call.called.data.model, self._run.redacted(model))]

@@ -42,6 +42,7 @@ __all__ = [
     "hint_for",
     "missing_call",
     "nearest_of",
+    "swapped_calls",
     "value_difference",
 ]
 
@@ -341,6 +342,34 @@ def missing_call(call: RecordedCall, *, step: int, site: str | None = None, run:
         site=site,
         hint=hint_for("missing call", run, step, call),
         effect=call.kind,
+    )
+
+
+def swapped_calls(
+    first: RecordedCall, made: RecordedCall, *, step: int, site: str | None = None, run: str = "RUN"
+) -> Difference:
+    """Describe a recorded call that was made before another one of its task, which was recorded before it.
+
+    Args:
+        first: the call that was recorded first.
+        made: the one that the code makes first.
+        step: the round of both.
+        site: where the code makes it.
+        run: as the run is called where it is typed.
+    """
+    return Difference(
+        "another call",
+        step,
+        seq=first.seq,
+        call=first.call,
+        name=made.name,
+        expected=_as_tree(first),
+        actual=_as_tree(made),
+        site=site,
+        hint=f"The code makes both calls, but {shown_name(made.call)} before {shown_name(first.call)}; only tools that "
+        'are declared safety="pure" may be called in any order within a task. '
+        + hint_for("another call", run, step, first),
+        effect=made.kind,
     )
 
 

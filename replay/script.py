@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
@@ -330,6 +331,17 @@ class Script:
         while waiting[0].asked or waiting[0].missed:
             waiting.popleft()
         return None if waiting[0] is call else waiting[0]
+
+    def overtaken_for_good(self, call: RecordedCall) -> list[RecordedCall]:
+        """Those of the strand before a call that were not asked for yet, and may not come after it.
+
+        Tools that only read may be called in any order among themselves; and a model touches nothing that a tool does.
+        """
+        if call.kind != "tool":
+            return []
+        before = takewhile(lambda one: one is not call, self._in_order[call.strand])
+        left = [one for one in before if one.kind == "tool" and not (one.asked or one.missed)]
+        return left if call.called.data.safety != "pure" else [one for one in left if one.called.data.safety != "pure"]
 
     def is_never_used(self, call: RecordedCall) -> bool:
         """Whether a call gave something that was to be awaited, and never was: the run has ended, and the call not."""

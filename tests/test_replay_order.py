@@ -257,3 +257,55 @@ def test_a_call_that_no_thread_makes_is_found() -> None:
     with pytest.raises(ar.Divergence) as raised:
         ar.replay("run1", pooled(1, store, real, skip=(1, 1)), store=store)
     assert raised.value.difference.kind == "missing call"
+
+
+SAFE = ("pure", "idempotent", "compensable", "irreversible", None)
+
+
+@pytest.mark.parametrize("second", SAFE)
+@pytest.mark.parametrize("first", SAFE)
+def test_tools_of_one_task_are_swapped_only_where_both_are_pure(first: Any, second: Any) -> None:
+    """Anything else is a divergence, also across a change of the payload; the call that came too early is told."""
+    pay = ar.wrap(lambda: 1, kind="tool", name="pay", safety=first)
+    mail = ar.wrap(lambda: 2, kind="tool", name="mail", safety=second)
+    order = [pay, mail]
+
+    @ar.agent("clerk")
+    def clerk(i: int, context: ar.Context) -> ar.Complete[str]:
+        order[0]()
+        context.change(new={"half": True}, reason="one is done")
+        order[1]()
+        return ar.Complete("done")
+
+    store = MemoryStore()
+    clerk.run({}, store=store)
+    order.reverse()
+    if first == second == "pure":
+        result = ar.replay("run1", clerk, store=store)
+        assert (result.verdict, len(result.coverage.notes)) == ("identical", 1)
+        return
+    with pytest.raises(ar.Divergence) as parted:
+        ar.replay("run1", clerk, store=store)
+    difference = parted.value.difference
+    assert (difference.kind, difference.call, difference.expected["name"]) == ("another call", "1.1", "pay")
+    assert difference.actual["name"] == "mail"
+
+
+def test_a_tool_that_is_overtaken_and_never_called_is_missing() -> None:
+    """The two are not told as swapped then."""
+    pay = ar.wrap(lambda: 1, kind="tool", name="pay", safety="irreversible")
+    mail = ar.wrap(lambda: 2, kind="tool", name="mail", safety="irreversible")
+    calls = [pay, mail]
+
+    @ar.agent("clerk")
+    def clerk(i: int, context: ar.Context) -> ar.Complete[str]:
+        for call in calls:
+            call()
+        return ar.Complete("done")
+
+    store = MemoryStore()
+    clerk.run({}, store=store)
+    del calls[0]
+    with pytest.raises(ar.Divergence) as parted:
+        ar.replay("run1", clerk, store=store)
+    assert (parted.value.difference.kind, parted.value.difference.call) == ("missing call", "1.1")
