@@ -28,7 +28,7 @@ def test_a_run_has_the_tags_of_its_agent_and_its_own() -> None:
     store = MemoryStore()
     tagged.run({}, store=store)
     tagged.run({}, store=store, tags=["eu", "try 2"])
-    with ar.record("block", store=store, tags={"alone": 1}.keys()):
+    with ar.record("block", store=store, tags=("alone",)):
         pass
     assert [tags_in(store, run.id) for run in store.runs()] == [
         ["nightly", "eu"],
