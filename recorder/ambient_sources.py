@@ -313,7 +313,7 @@ def _urandom(original: Function) -> Function:
         what = "os.urandom" if last is None or file is None else f"{_NAMES[file]}{last.f_code.co_name}"
         if what == "uuid.uuid4":  # people look for the UUID, which is made of these bytes and makes them again
             return asks.read(what, lambda: uuid.UUID(bytes=original(size), version=4)).bytes
-        return asks.read(what, lambda: original(size))
+        return asks.read(what, lambda: original(size), {"size": size})
 
     return urandom
 

@@ -129,6 +129,26 @@ class Divergence(AgentReplayError):
         self.differences: tuple[Any, ...] = (difference, *more)
         self.notes = tuple(notes)
 
+    @property
+    def kind(self) -> str:
+        """How the code parted from the recording first, such as "other arguments"."""
+        return str(self.difference.kind)
+
+    @property
+    def step(self) -> int:
+        """The round in which it did, from 1; 0 is before the first."""
+        return int(self.difference.step)
+
+    @property
+    def call(self) -> str | None:
+        """Id of the recorded call that this is about, if it is about one."""
+        return None if self.difference.call is None else str(self.difference.call)
+
+    @property
+    def path(self) -> str:
+        """JSON Pointer to the first place that differs; "" is the whole."""
+        return str(self.difference.path)
+
     def __str__(self) -> str:
         first, *rest = self.differences
         lines = [first.message()]

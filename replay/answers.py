@@ -121,7 +121,7 @@ class AnswerTypes:
             by_id = {id(one.tag): one for one in unread.values()}
             found = [
                 _Found(node, keys, by_id[id(node)].why, by_id[id(node)].category is UnregisteredType)
-                for node, keys in _containers(stored, given)
+                for node, keys in containers(stored, given)
                 if id(node) in by_id
             ]
             raise self._unreadable(found, what)
@@ -131,7 +131,7 @@ class AnswerTypes:
         """What is known without reading it, by the id of its tag, and what is lossy of all else."""
         given: dict[int, Any] = {}
         lossy = []
-        for node, keys in _containers(stored, given):
+        for node, keys in containers(stored, given):
             kind = node.get("$type") if type(node) is dict else None
             if type(kind) is not str:
                 continue
@@ -246,7 +246,7 @@ class _Found(NamedTuple):
         return f"a {self.wanted}{text} at {self.pointer!r}" if self.keys else f"a {self.wanted}{text}"
 
 
-def _containers(root: Any, closed: Mapping[int, Any]) -> Iterator[tuple[Any, Keys]]:
+def containers(root: Any, closed: Mapping[int, Any]) -> Iterator[tuple[Any, Keys]]:
     """The dicts and lists of a stored tree with their paths, in order; none within one that `closed` has by then."""
     todo: list[tuple[Any, Keys]] = [(root, ())]
     while todo:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..recorder.events import Event
-from ..recorder.values import encode
 from .changes import MISSING
 from .divergence import Difference
 from .reads import Odd, Reads, asked_for, hint_for_read
@@ -42,7 +41,7 @@ class ComparedReads:
             return
         if recorded is None and (event.data.what is not None or type(event.data.value) is not float):
             return  # a log of an older version; of which a float was no number of bits, either
-        now = None if arguments is None else self._run.redacted(encode(arguments).stored)
+        now = None if arguments is None else self._run.as_field(arguments)
         expected, actual = [asked_for(event.data.source, event.data.what, given) for given in (recorded, now)]
         if not self._whole.same("read", event.data.source, expected, actual):
             trees = self._whole.comparable(expected), self._whole.comparable(actual)

@@ -20,10 +20,13 @@ from ..recorder.reads import raise_site
 from ..recorder.redaction import without_digests
 from ..recorder.run_recorder import UNDECIDED
 from ..recorder.values import encode, is_tag, lossy_in
+from .answers import containers
 from .changes import MISSING
 from .comparing_reads import ComparedReads
 from .comparing_said import ComparedSaid
 from .divergence import Difference, Kind, call_difference, hint_for, missing_call, swapped_calls, value_difference
+from .exactly import stored_as_field
+from .paths import display_keys
 from .script import RecordedCall, Strand, key_of
 from .sites import site_of_code
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from .course import Course
     from .recorded_run import RecordedRun
 
+_OPAQUE: Final = b'"$type":"opaque"'
 _UNDECIDED: Final = {"step": UNDECIDED}
 _BROKEN_OFF: Final = ("failed", "cancelled")
 """Outcomes of rounds that an exception left."""
@@ -79,6 +83,7 @@ class Comparison:
                 self._run_finishes(data, strand)
             case "interrupt.raised":
                 self.asks(data.name, data.reason, strand)
+                self._course.coverage.read()  # one that was answered is not raised again, and counts as answered
         self._said.says(kind, data, strand)
 
     def _round_starts(self, strand: Strand) -> None:
@@ -99,7 +104,7 @@ class Comparison:
         number = self._decided.get(strand.round, 0)
         self._decided[strand.round] = number + 1
         recorded = self._script.round(strand.round)
-        actual = self._run.redacted(encode(data.decision).stored)
+        actual = self._run.as_field(data.decision)
         if number >= len(recorded.decided):
             self.ends_at(strand)
             self._missing(strand)
@@ -211,7 +216,7 @@ class Comparison:
             self._payload_differs(strand, finished)
         self._tell_in_order(self._said.missing_at_the_end())
         before = {"status": expected.status, "stop_reason": expected.stop_reason, "value": expected.value}
-        after = {"status": actual.status, "stop_reason": actual.stop_reason, "value": encode(actual.value).stored}
+        after = {"status": actual.status, "stop_reason": actual.stop_reason, "value": stored_as_field(actual.value)}
         after = self._run.redacted(after)
         if not self.same("outcome", "", before, after):
             self._part("another outcome", strand, finished, before, after)
@@ -287,8 +292,20 @@ class Comparison:
             self._overtakes(call, first)
         call.asked = True
         self._said.reaches(call.called)
+        if _OPAQUE in call.key:
+            self._note_opaque(call)
         if call.kind == "model" and call.called.data.model != data.model:  # which its effect may declare
             self._other_model(call, data.model)
+
+    def _note_opaque(self, call: RecordedCall) -> None:
+        """Say which arguments could not be compared, once for each of a tool or model."""
+        for tag, keys in containers(call.arguments, {}):
+            if is_tag(tag) and tag["$type"] == "opaque":
+                self._course.coverage.note(
+                    f"argument {display_keys(keys)} of {call.kind} {call.name} was recorded as an opaque "
+                    f"{tag['class']}: what it holds was not compared, only its text; ar.register_type has it recorded",
+                    once=(self._run, "opaque", call.kind, call.name, keys),
+                )
 
     def _overtakes(self, call: RecordedCall, first: RecordedCall) -> None:
         """The code makes a call before others of its task, of which one was recorded first."""
@@ -403,7 +420,7 @@ class Comparison:
 
     def asks(self, name: str, reason: Any, strand: Strand) -> None:
         """The code asks a person."""
-        actual = _question(name, self._run.redacted(encode(reason).stored))
+        actual = _question(name, self._run.as_field(reason))
         event = self._script.question(strand.round, name)
         if event is None:
             event = self._script.next_unmet(self._script.round(strand.round).questions)

@@ -174,7 +174,7 @@ class Difference:
         lines = {
             "where": self.where,
             "what": self.what,
-            "path": visible(self.path[: LIMIT * 5]),
+            "path": visible(_cut_in_the_middle(self.path)),
             "expected": expected,
             "actual": actual,
             "also": "; ".join(changes_in_words(rest)),
@@ -225,6 +225,12 @@ class Difference:
             "nearest": nearest and {"call": nearest.call, "kind": nearest.effect, "name": nearest.name},
             "changes": [to_json(change) for change in self.changes],
         }
+
+
+def _cut_in_the_middle(path: str) -> str:
+    """A path that can be read at a glance: of a very long one how it begins, and where it leads to."""
+    half = LIMIT // 2
+    return path if len(path) <= LIMIT else f"{path[:half]} … {path[-half:]}"
 
 
 def _is_long(limit: int | None, *texts: str) -> bool:

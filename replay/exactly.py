@@ -1,6 +1,7 @@
-"""Values from the log that code goes on from, with exactly the recorded types: the payload, the input, what was read.
+"""Values of the log, exactly: with the types that code goes on from, and in the stored form that a log has.
 
-They belong to no effect that could declare their classes, so these must be registered (`register_type`) or built in.
+The payload, the input and what was read belong to no effect that could declare their classes, so these must be
+registered (`register_type`) or built in.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from typing import Any
 
 from ..recorder.decoding import decode_noting
 from ..recorder.errors import LossyAnswer, UnknownType
-from ..recorder.values import lossy_in
+from ..recorder.values import encode, lossy_in
+
+
+def stored_as_field(value: Any) -> Any:
+    """A value in the stored form that it has as a field of an event's data.
+
+    What is nested very deep is cut into parts there, and where that begins depends on how deep the value itself stands.
+    """
+    return encode({"": value}).stored[""]
 
 
 def exactly(stored: Any, what: str) -> Any:

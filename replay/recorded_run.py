@@ -32,12 +32,12 @@ from ..recorder.scope import Scope, TaskPath, entered
 from ..recorder.store import RunInfo
 from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
-from ..recorder.values import dumps, encode
+from ..recorder.values import dumps
 from .answered_streams import AnsweredStream
 from .answering import RecordedAnswer
 from .beginnings import compare_beginning
 from .edits import Edits
-from .exactly import exactly
+from .exactly import exactly, stored_as_field
 from .redoing import redo
 from .script import RecordedCall, Script, Strand, key_of
 
@@ -293,11 +293,15 @@ class RecordedRun(Attachment):
 
     def stored_arguments(self, data: Any) -> Any:
         """The arguments of a call in stored form, redacted."""
-        return self.redacted(encode(data.request if hasattr(data, "request") else data.arguments).stored)
+        return self.as_field(data.request if hasattr(data, "request") else data.arguments)
 
     def key_of_call(self, kind: str, data: Any) -> bytes:
         """What a script finds a call by."""
         return key_of(_with_tags(kind, self.stored_arguments(data)))
+
+    def as_field(self, value: Any) -> Any:
+        """A value as a field of an event's data holds it, in stored form and redacted."""
+        return self.redacted(stored_as_field(value))
 
     def redacted(self, stored: Any) -> Any:
         """A tree as the store would hold it."""
@@ -435,7 +439,7 @@ class RecordedRun(Attachment):
 
 def key_of_arguments(redactor: Redactor, kind: str, arguments: Any) -> bytes:
     """What a script finds a call by that asks this."""
-    return key_of(_with_tags(kind, _redacted(redactor, encode(arguments).stored)))
+    return key_of(_with_tags(kind, _redacted(redactor, stored_as_field(arguments))))
 
 
 def _redacted(redactor: Redactor, stored: Any) -> Any:
