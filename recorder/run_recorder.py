@@ -39,6 +39,7 @@ from .introspection import class_name, clean, describe, isinstance_of
 from .live_payload import LivePayload, RecordedChange
 from .locate import resolve_store
 from .memory_store import MemoryStore
+from .named_code import named_code
 from .payload import LATEST
 from .reads import Value, call_site
 from .run_log import Making, RunLog, StorePolicy
@@ -136,7 +137,9 @@ class RunRecorder:
         self._calls = 0
         self._answered = (-1, "")
         place = place_of(entry_point)
-        self.note = None if place is None else {"code": place}  # for the store; see `EventStore.note`
+        named = named_code() if parent is None else None
+        known = {"code": place, "named": named}
+        self.note = {key: at for key, at in known.items() if at is not None} or None  # see `EventStore.note`
         self.captured = captured
         self.attachment = attachment
         self.guard = guard

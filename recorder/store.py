@@ -358,7 +358,8 @@ class EventStore(ABC):
         """What the store knows of a run beside its events. None of it is exported.
 
         `code`: {file, name, module, host} of the code that recorded the run into this store; no file that is imported
-        can say that. Of a run that came from a cassette: `prefix`: true if only the events are here that a fork shares.
+        can say that. `named`: the same of what a person has named to be run, if that is known.
+        Of a run that came from a cassette: `prefix`: true if only the events are here that a fork shares.
         `lost`: {seq, hash} of the last event that the run had, if it was salvaged from a file that had lost its end.
         `header` and `run`: fields of the cassette's header that are not of this version.
         """

@@ -354,9 +354,10 @@ EXACT: dict[str, Any] = {
 def recorded_from(folder: Path, reference: str, payload: dict[str, Any] | None = None) -> Site:
     """A server for code in a file, with its run."""
     store = open_store(folder / "store.db")
-    from agentreplay.cli.loading import load
+    from agentreplay.cli.loading import module_of, target_in
 
-    load(reference).run({"n": 0} if payload is None else payload, params={"big": 2**53 + 1}, store=store)
+    agent = target_in(module_of(reference), reference)
+    agent.run({"n": 0} if payload is None else payload, params={"big": 2**53 + 1}, store=store)
     return Site(store, reference)
 
 

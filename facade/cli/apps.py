@@ -24,7 +24,7 @@ from typing import Any, Final, NoReturn
 
 from ..recorder.attaching import Waiting, waiting
 from ..recorder.calls import Effect
-from ..recorder.environment import name_of
+from ..recorder.environment import module_at, name_of
 from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
 from ..recorder.signals import ReplayStopped
@@ -32,10 +32,12 @@ from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import decode
 from ..replay.replayer import App
 from .loading import (
+    EndsWhenImported,
     agents_in,
     is_file,
     is_step,
     module_of,
+    place_named,
     refuse_unless_callable,
     required_arguments,
     split,
@@ -50,6 +52,9 @@ MODULE: Final = "<module>"
 ROOT: Final = 0
 """The user whose files everybody may trust."""
 
+NEAR: Final = 100
+"""The runs of one process have numbers that are no further apart than that, as far as they are looked for."""
+
 AS_RECORDED: Final = "as recorded"
 HOW: Final = (
     "Name the code with --app FILE.py:NAME or --app MODULE:NAME, or once for all as "
@@ -62,7 +67,7 @@ class Chosen:
     """The code that is to be executed.
 
     Attributes:
-        reference: as for `load`.
+        reference: as for `module_of`.
         folder: where it is looked for; empty for the working folder.
         why: who says so, for people; empty where it was typed.
     """
@@ -126,7 +131,10 @@ def as_recorded(store: EventStore, info: RunInfo) -> Chosen:
     Raises:
         UsageError: there is none, it is not here, or it cannot be named from outside.
     """
-    place = store.note(info.uid).get("code") or {}
+    note = store.note(info.uid)
+    place = note.get("named")
+    if place is None or (place != note.get("code") and _is_one_of_several(store, info)):
+        place = note.get("code") or {}
     file, name, module, host = [place.get(key) for key in ("file", "name", "module", "host")]
     if not isinstance(file, str) or not isinstance(name, str) or not isinstance(module, str):
         what = "was not recorded into this store by code in a file, and what is imported never chooses code"
@@ -145,6 +153,21 @@ def as_recorded(store: EventStore, info: RunInfo) -> Chosen:
     if "<" in name:
         raise UsageError(f"{info.id} was recorded by {name} in {shown}, which only its own code can reach. {HOW}")
     return Chosen(f"{shown}:{name}", root or "", AS_RECORDED)
+
+
+def _is_one_of_several(store: EventStore, info: RunInfo) -> bool:
+    """Whether the process that recorded a run has recorded others, so what it was to run makes more than this one."""
+    if info.fork_of is not None:  # a re-run makes one run only
+        return False
+    process = next(iter(store.events(info, until=0))).data.process
+    return any(
+        one.parent is None
+        and one.uid != info.uid
+        and one.fork_of is None
+        and any(event.data.process == process for event in store.events(one, until=0) if event.kind == "run.started")
+        for one in store.runs()
+        if abs(one.number - info.number) <= NEAR
+    )
 
 
 def _root_of(file: str, module: str) -> str | None:
@@ -187,13 +210,23 @@ def load_app(chosen: Chosen, store: EventStore, info: RunInfo) -> App:
             return program
     try:
         module = _imported(chosen, store, info)
-    except _HappensWhenImported:
+    except (_HappensWhenImported, EndsWhenImported):
         if program is None:
             raise
         return program
     if program is not None and not agents_in(module):
         return program
     return _as_app(target_in(module, chosen.reference), store, info)
+
+
+def place_of_app(chosen: Chosen, app: App) -> dict[str, str] | None:
+    """Where on this machine the code is that was chosen, and is loaded; None of a program, which has no name."""
+    place, name = split(chosen.reference)
+    if not name and not isinstance(app, Agent):
+        return None
+    file = os.path.abspath(os.path.join(chosen.folder, place))
+    module = sys.modules.get(module_at(file) if is_file(place) else place)
+    return None if module is None else place_named(module, chosen.reference)
 
 
 def _module_as_recorded(chosen: Chosen, store: EventStore, info: RunInfo) -> ModuleType:

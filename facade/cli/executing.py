@@ -12,11 +12,12 @@ from rich.console import Console
 
 from ..recorder.errors import AgentReplayError, RecordingFailed
 from ..recorder.events import Event
+from ..recorder.named_code import code_is_named
 from ..recorder.store import EventStore, RunInfo
 from ..replay.course import Course
 from ..replay.outline import outline
 from ..replay.replayer import App, attached, execute
-from .apps import Chosen, load_app
+from .apps import Chosen, load_app, place_of_app
 from .render_steps import RunPage
 from .running import passes_through_user_code, store_of_the_agent
 from .runs import Names
@@ -100,7 +101,7 @@ def _execute(
         done.course = course_for(app)
         if rounds is not None:
             rounds.start(done.course)
-        with attached(done.course) as done.outcome:
+        with attached(done.course) as done.outcome, code_is_named(place_of_app(chosen, app)):
             done.outcome.append(execute(app))
     except RecordingFailed:
         raise

@@ -15,44 +15,72 @@ from typing import Any, Final
 
 from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
+from ..recorder.named_code import place_in
+from ..recorder.signals import STOPS
 
 STEP_ARGUMENTS: Final = 2
 
 
-def load(reference: str, folder: str = "") -> Any:
-    """The object that a reference names; its module is run, as importing it would.
+class EndsWhenImported(UsageError):
+    """A module ends the process while it is imported, as a script does that calls `sys.exit()` at its top level.
+
+    Args:
+        place: its file or name.
+        raised: how.
+    """
+
+    def __init__(self, place: str, raised: BaseException) -> None:
+        what = f"raised {type(raised).__name__}{f' ({raised})' if str(raised) else ''}"
+        if isinstance(raised, SystemExit):
+            code = 0 if raised.code is None else raised.code
+            what = f"exited with {code!r} (sys.exit)"
+        super().__init__(
+            f"{place} {what} while it was imported, before anything of it could be called. Put what it does as a "
+            'program below `if __name__ == "__main__":`, which importing it leaves out'
+        )
+
+
+def module_of(reference: str, folder: str = "", *, as_main: bool = False) -> ModuleType:
+    """The module of a reference, which is run, as importing it would.
 
     Args:
         reference: "path/agent.py:name" or "module:name"; name may have dots. Without one, the file's only agent.
         folder: where it is looked for; by default the working folder.
-
-    Raises:
-        UsageError: there is no such file, module or name.
-        Exception: what the module itself raises.
-    """
-    return target_in(module_of(reference, folder), reference)
-
-
-def module_of(reference: str, folder: str = "", *, as_main: bool = False) -> ModuleType:
-    """The module of a reference, which is run.
-
-    Args:
-        reference, folder: see `load`.
         as_main: a file is loaded as `python FILE` loads it, so that its classes have the names that they have there;
             but what stands below `if __name__ == "__main__"` is left out.
+
+    Raises:
+        EndsWhenImported: it ends itself.
+        UsageError: there is no such file or module.
+        Exception: what the module itself raises.
     """
     place, _ = split(reference)
     if not place:
         raise UsageError(f"expected FILE.py:NAME or MODULE:NAME, not {reference!r}")
-    if not is_file(place):
-        return _module(place, folder)
-    return _main(Path(folder, place)) if as_main else _file(Path(folder, place))
+    try:
+        if not is_file(place):
+            return _module(place, folder)
+        return _main(Path(folder, place)) if as_main else _file(Path(folder, place))
+    except (Exception, KeyboardInterrupt, *STOPS):
+        raise
+    except BaseException as raised:
+        raise EndsWhenImported(place, raised) from None
 
 
 def target_in(module: ModuleType, reference: str) -> Any:
-    """The object that a reference names in its module; see `load`."""
+    """The object that a reference names in its module.
+
+    Raises:
+        UsageError: there is no such name; or there is none in the reference, and not just one agent in the module.
+    """
     _, name = split(reference)
     return _named(module, name, reference) if name else _only_agent(module, reference)
+
+
+def place_named(module: ModuleType, reference: str) -> dict[str, str] | None:
+    """Where on this machine the object is that a reference names in its module; None if that is in no file."""
+    _, name = split(reference)
+    return place_in(module, name or next(iter(agents_in(module))))
 
 
 def split(reference: str) -> tuple[str, str]:

@@ -18,8 +18,9 @@ from ..recorder.environment import process_identity
 from ..recorder.errors import AgentReplayError, RecordingFailed, UsageError
 from ..recorder.locate import VARIABLE, open_store
 from ..recorder.loop import Agent
+from ..recorder.named_code import code_is_named
 from ..recorder.store import EventStore, RunInfo
-from .loading import is_step, load, refuse_unless_callable
+from .loading import is_step, module_of, place_named, refuse_unless_callable, target_in
 from .streams import complain, harmless, say, streams_of_the_agent
 
 
@@ -57,7 +58,7 @@ def run_reference(reference: str, given: Given, url: str | None, *, keep_stdout:
     """Load what a reference names, run it and record it.
 
     Args:
-        reference: see `load`.
+        reference: see `module_of`.
         given: what the agent is given.
         url: the store.
         keep_stdout: what the agent prints goes to stderr.
@@ -73,7 +74,10 @@ def run_reference(reference: str, given: Given, url: str | None, *, keep_stdout:
     error: BaseException | None = None
     with store_of_the_agent(store.url), streams_of_the_agent(keep_stdout=keep_stdout):
         try:
-            _prepare(load(reference), given, store)()
+            module = module_of(reference)
+            run = _prepare(target_in(module, reference), given, store)
+            with code_is_named(place_named(module, reference)):
+                run()
         except RecordingFailed:
             raise
         except KeyboardInterrupt:
