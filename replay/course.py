@@ -256,6 +256,7 @@ class Course(Waiting):
     def raise_if_stopped(self) -> None:
         """`go_on`, of code that asks for nothing new."""
         if self._stopped is not None:
+            self.turns.insistence.told(self._stopped)
             raise ReplayStopped(self._stopped)
 
     def pause(self) -> float:

@@ -252,10 +252,25 @@ async def aexecute(agent: App, course: Course) -> Any:
         return await made if is_awaitable(made) else made
 
     task = course.turns.main = asyncio.ensure_future(run())
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(_: object = None) -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    course.turns.give_up = end
+    task.add_done_callback(end)
     try:
-        return await task
-    finally:
+        await ended
+    except BaseException as error:
         task.cancel()
+        if isinstance(error, asyncio.CancelledError):
+            return await task
+        raise
+    if not task.done() and course.stopped is not None:
+        abandoned([run.recorder for run in course.runs if run.recorder is not None])
+        raise ReplayStopped(course.stopped)
+    return await task
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
@@ -263,7 +278,7 @@ async def _awaited(awaitable: Awaitable[Any]) -> Any:
     before = loop.get_exception_handler()
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not isinstance(context.get("exception"), ReplayStopped):  # which tasks of code that is stopped end with
+        if not isinstance(context.get("exception"), ReplayStopped | Divergence):  # stopped tasks end with these
             (before or type(loop).default_exception_handler)(loop, context)
 
     loop.set_exception_handler(handle)

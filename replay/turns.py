@@ -29,6 +29,7 @@ from ..recorder.signals import ReplayStopped
 from ..recorder.timers import CallAt, create_timer
 from ..recorder.turns import BUSY, Turns
 from .delays import PAUSE, compare, unexpected
+from .insisting import ENOUGH, Insistence
 from .script import RecordedCall, Script
 from .standstill import MOMENT, NEVER, Standstill, data_may_come, something_may_come, waits_of
 from .threads import Key, ThreadTurns
@@ -85,6 +86,8 @@ class Deliveries:
     Attributes:
         starter: the thread in which the code is begun.
         main: the task in which it is, where it is one among others.
+        insistence: ends code that catches what stops it.
+        give_up: leaves tasks behind that do not end in spite of that; by default their event loops end.
     """
 
     def __init__(self, course: Course) -> None:
@@ -102,6 +105,8 @@ class Deliveries:
         self._ready = 0
         self._standstill = Standstill(self.moves, course.pause)
         self.starter = threading.get_ident()
+        self.insistence = Insistence()
+        self.give_up = self._stop_loops
         self._threads = ThreadTurns(
             self._idents,
             self._peek,
@@ -277,6 +282,7 @@ class Deliveries:
         asked: Asked | None,
     ) -> asyncio.TimerHandle:
         """Keep a timer that the code creates until the log says that it fires."""
+        self._course.raise_if_stopped()  # nor does any other come
         context = context or copy_context()
         round = run.log.round
         handle = call_at(NEVER, callback, *args, context=context)
@@ -318,7 +324,7 @@ class Deliveries:
         """Let the next one through; see `turns.Driver`."""
         forced = forced and not self._stands_still()
         if self._course.stopped is not None:
-            return not forced and self._cancel()
+            return self._cancel()
         if not forced and self._data_is_there():
             return True
         key = self._peek()
@@ -411,14 +417,21 @@ class Deliveries:
                 self._course.stop(Divergence(unexpected(timer.run, timer.by or "", timer.delay or 0.0, timer.site)))
         self._course.stuck(next((wait.site for wait in (*others, *waits) if wait.site is not None), None))
 
+    def _stop_loops(self) -> None:
+        for turns in self._turns:
+            if not turns.closed:
+                turns.loop.stop()
+
     def _cancel(self) -> bool:
         """Cancel the code, which was stopped."""
         for held in self._held.values():
             if not held.done():
                 held.cancel()
-        if self.main is not None:
-            return not self.main.done() and self.main.cancel()
         tasks = [task for turns in self._turns if not turns.closed for task in asyncio.all_tasks(turns.loop)]
+        if self.main is not None:
+            tasks = [] if self.main.done() else [self.main]
+        if self._course.stopped is not None and self.insistence.told_tasks(tasks, self._course.stopped) > 2 * ENOUGH:
+            self.give_up()
         return sum(task.cancel() for task in tasks) > 0
 
     def _peek(self) -> Key | None:

@@ -30,9 +30,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder import turns
 from ..recorder.ambient_frames import site_of, whose_file
+from ..recorder.attaching import waiting
 from ..recorder.reads import OWN_FOLDERS
-from ..recorder.scope import BackgroundThread
+from ..recorder.scope import BackgroundThread, current
 from ..recorder.signals import ReplayStopped
+from .insisting import ENOUGH, EXECUTES
 from .threads import WAITERS
 
 if TYPE_CHECKING:
@@ -49,9 +51,6 @@ LONG: Final = 2.0
 
 BUSY: Final = 60.0
 """The same of code that uses the processor."""
-
-EXECUTES: Final = "execute"
-"""The function of ours that calls the code."""
 
 _DEPTH: Final = 60
 _SIGNAL: Final = getattr(signal, "SIGURG", None)
@@ -111,6 +110,7 @@ class Watch:
             _leave_behind(self._idents())
         if self._is_woken and _SIGNAL is not None:
             signal.signal(_SIGNAL, signal.SIG_DFL if self._before is None else self._before)
+        self._course.turns.insistence.over()
 
     def _woken(self, number: int, frame: FrameType | None) -> None:
         """In the main thread: raise what has stopped the code, unless that is where it is dealt with."""
@@ -118,8 +118,21 @@ class Watch:
         if stopped is None or self._over.is_set():
             if callable(self._before):
                 self._before(number, frame)
-        elif _is_the_codes(frame):
+        elif self._is_here(frame):
+            self._course.turns.insistence.told(stopped, often=ENOUGH // 2)
             raise ReplayStopped(stopped)
+
+    def _is_here(self, frame: FrameType | None) -> bool:
+        """Whether the main thread is at work for the code, and an error there reaches nobody else."""
+        if self._course.turns.main is not None:  # one of many tasks in somebody's event loop
+            scope = current.get()
+            if (
+                self._course is not waiting.get()
+                if scope is None
+                else scope.recorder.attachment not in self._course.runs
+            ):
+                return False
+        return _is_the_codes(frame, itself=self._course.turns.insistence.insists)
 
     @property
     def _main(self) -> int:
@@ -141,6 +154,8 @@ class Watch:
         self._looked = time.monotonic()
         now, cpu, moves = self._now, time.process_time(), self._moves()
         course = self._course
+        if course.stopped is not None and course.turns.insistence.insists:
+            self._tell(threads)
         if moves != self._at or not places <= self._seen or self._is_due():
             self._seen = places if moves != self._at else self._seen | places
             self._at, self._since, self._cpu, self._wall = moves, now, cpu, self._looked
@@ -166,6 +181,8 @@ class Watch:
 
     def _patience(self, frames: Iterable[FrameType], busy: float, pause: float) -> float:
         """How long to wait for code that stands like that."""
+        if self._course.stopped is not None:  # it only has to come to its end
+            busy, pause = 0.0, 0.0
         if busy > 0.5:
             return BUSY + 20 * pause
         ready = self._now - self._ready < MOMENT / 2
@@ -174,13 +191,8 @@ class Watch:
 
     def _site(self, threads: dict[int, FrameType]) -> str | None:
         """The line of the application's at which the main code stands, or else that of another thread."""
-        for ident in sorted(threads, key=lambda one: one != self._main):
-            frame: FrameType | None = threads[ident]
-            while frame is not None:
-                if whose_file(frame.f_code.co_filename) == "application":
-                    return site_of(frame)
-                frame = frame.f_back
-        return None
+        sites = [_site_in(threads[ident]) for ident in sorted(threads, key=lambda one: one != self._main)]
+        return next((site for site in sites if site is not None), None)
 
     # -- telling -----------------------------------------------------------------------------------------
 
@@ -193,8 +205,17 @@ class Watch:
         if self._is_woken and self._main in threads:
             signal.pthread_kill(self._main, _SIGNAL)  # type: ignore[arg-type]  # there is one, or nothing is woken
         for ident, frame in threads.items():
-            if ident != self._main and not _waits_for_another(frame):
+            if ident != self._main and not _waits_for_another(frame) and _site_in(frame) is not None:
                 _raise_in(ident, self._course.stopped)
+
+
+def _site_in(frame: FrameType | None) -> str | None:
+    """The line of the application's at which a thread stands; None of one that only serves others, as in a pool."""
+    while frame is not None:
+        if whose_file(frame.f_code.co_filename) == "application":
+            return site_of(frame)
+        frame = frame.f_back
+    return None
 
 
 def _raise_in(ident: int, stopped: BaseException | None) -> None:
@@ -240,12 +261,12 @@ def _in_event_loop(frame: FrameType | None) -> bool:
     return frame is not None and _caller(frame) == "_run_once"
 
 
-def _is_the_codes(frame: FrameType | None) -> bool:
-    """Whether it is the code that is executed, or its event loop, which stands there, and nothing of ours."""
+def _is_the_codes(frame: FrameType | None, itself: bool = False) -> bool:
+    """Whether it is the code that is executed, or unless `itself`, its event loop, which stands there, and not ours."""
     while frame is not None:
         path = frame.f_code.co_filename
         if path.startswith(OWN_FOLDERS):
-            return path == turns.__file__ or frame.f_code.co_name == EXECUTES
+            return not itself and (path == turns.__file__ or frame.f_code.co_name == EXECUTES)
         if whose_file(path) == "application":
             return True
         frame = frame.f_back
