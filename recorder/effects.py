@@ -210,6 +210,10 @@ declared_compensable: Final[dict[str, Effect]] = {}
 """The tools of this process that say how their work is undone, by name; of two of one name the one declared last."""
 
 
+declared_functions: Final[dict[tuple[str, str], tuple[Effect, Any]]] = {}
+"""The effects of this process and the callables that were made such, by kind and name; of two those declared last."""
+
+
 def wrap_effect(fn: Function, effect: Effect) -> Function:
     """Make a callable an effect. The wrapper is of the same sort: a coroutine function stays one, and so on."""
     if isinstance(fn, (staticmethod, classmethod)):
@@ -270,6 +274,7 @@ def wrap_effect(fn: Function, effect: Effect) -> Function:
 
         wrapper = function
     wrapper.__agentreplay_effect__ = effect  # type: ignore[attr-defined]  # functions take attributes
+    declared_functions[effect.kind, effect.name] = effect, fn
     if effect.kind == "tool":
         declared_tools.add(effect.name)
     if effect.compensate is not None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from ..recorder.effects import declared_functions
 from ..recorder.errors import UsageError
 from .contradictions import refuse_answers_inside
 from .edits import Edits
+from .fitting import fitted
 from .script import RecordedCall, Script
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ class EditedAnswers:
         run: how that is called where it is typed.
 
     Raises:
-        UsageError: that round has no such call, it is one of another kind, or is made inside of one that is not made.
+        UsageError: that round has no such call, it is one of another kind, or is made inside of one that is not made;
+            or an answer does not fit the type of the recorded one.
     """
 
     def __init__(self, edits: Edits, step: int, script: Script, run: str) -> None:
@@ -44,6 +47,8 @@ class EditedAnswers:
                 raise UsageError(f"step {step} of {run} has no call {name}; it has {', '.join(calls) or 'none'}{hint}")
             if kind not in ("", recorded.kind):
                 raise UsageError(f"call {name} is a {recorded.kind} call ({recorded.name}), not one of a {kind}")
+            if (declared := declared_functions.get((recorded.kind, recorded.name))) is not None:
+                fitted(self._answers[name][1], recorded, *declared)
         refuse_answers_inside({call: script.calls[call].called.within for call in script.calls}, list(self._answers))
 
     @classmethod

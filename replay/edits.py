@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..recorder.decoding import decode_noting
 from ..recorder.errors import UsageError
 from ..recorder.payload import apply_change
 from ..recorder.values import decode, encode
@@ -79,8 +80,8 @@ class Edits:
                 for one in by_kind.get("patch", ())
                 for operation in one["patch"]
             ],
-            tool_results={one["call"]: decode(one["value"]) for one in by_kind.get("tool result", ())},
-            model_responses={one["call"]: decode(one["value"]) for one in by_kind.get("model response", ())},
+            tool_results={one["call"]: _answer(one["value"]) for one in by_kind.get("tool result", ())},
+            model_responses={one["call"]: _answer(one["value"]) for one in by_kind.get("model response", ())},
             skip=[one["call"] for one in by_kind.get("skip", ())],
             messages=[decode(one["message"]) for one in by_kind.get("message", ())],
             params={one["name"]: decode(one["value"]) for one in by_kind.get("param", ())},
@@ -117,6 +118,11 @@ class Edits:
     def touch_the_payload(self) -> bool:
         """Whether the payload is edited at all."""
         return bool(self.set or self.patch or self.secrets)
+
+
+def _answer(stored: Any) -> Any:
+    """An answer of which the class may not be registered; the call that it is for says which it is (`fitting`)."""
+    return decode_noting(stored)[0] if type(stored) in (dict, list) else stored
 
 
 def edits_of(

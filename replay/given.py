@@ -16,6 +16,7 @@ from ..recorder.calls import Call
 from ..recorder.copying import copy_value
 from ..recorder.events import Data, ModelReturnedData, ToolReturnedData
 from ..recorder.writer import on_event_loop
+from .fitting import fitted
 from .script import RecordedCall
 
 Mark: TypeAlias = Literal["edited", "assumed", "reused"]
@@ -45,7 +46,11 @@ def given_for(call: Call, value: Any, recorded: RecordedCall | None) -> Given:
         call: the code's.
         value: what was given.
         recorded: the call that it was given for, if there is one.
+
+    Raises:
+        UsageError: it does not fit the type of what the recorded one gave.
     """
+    value = fitted(value, recorded, call.effect, call.fn)
     ended = None if recorded is None or recorded.ended is None else recorded.ended.data
     form = getattr(ended, "form", None)
     streams = inspect.isgeneratorfunction(call.fn) or inspect.isasyncgenfunction(call.fn)

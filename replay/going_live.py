@@ -13,14 +13,16 @@ from typing import Any, NoReturn
 
 from ..recorder.attaching import Answer
 from ..recorder.calls import Call
+from ..recorder.errors import UsageError
 from ..recorder.events import Data
 from ..recorder.store import EventStore, RunInfo
 from .course import Course
 from .edited_answers import EditedAnswers
-from .given import append_end, given_for
+from .given import Given, append_end, given_for
 from .live_calls import redacted_in, refusal_of
 from .recorded_run import RecordedRun
 from .recorded_writer import RecordedWriter, cannot_go_on
+from .script import RecordedCall
 
 
 class GoingLive(Course):
@@ -72,13 +74,21 @@ class GoingLive(Course):
         for answers in self.edited_answers(run):
             edited = answers.take(call.effect.kind, given.name, given.call, key)
             if edited is not None:
+                answer = self.given_for(call, *edited)
                 run.log.emit(f"{call.effect.kind}.called", data, scope=call.scope)
                 self.coverage.recorded += 1
-                return data, append_end(call, given.call, given_for(call, *edited), "edited")
+                return data, append_end(call, given.call, answer, "edited")
         if (reused := self.recorded_answer(run, call, data)) is not None:
             return data, reused
         self.may_be_made(run, call, data)
         return data, None
+
+    def given_for(self, call: Call, value: Any, recorded: RecordedCall | None) -> Given:
+        """What somebody gave for a call; the code is stopped if that does not fit."""
+        try:
+            return given_for(call, value, recorded)
+        except UsageError as error:
+            self.stop(error)
 
     def may_be_made(self, run: RecordedRun, call: Call, data: Any) -> None:
         """Stop a call that may do harm, or that would send what stands for a secret."""

@@ -19,7 +19,7 @@ from ..recorder.store import EventStore, RunInfo
 from .catching_up import catching_up, instead_of
 from .edited_answers import EditedAnswers
 from .edits import Edits
-from .given import Mark, append_end, given_for
+from .given import Mark, append_end
 from .going_live import GoingLive
 from .reading import state_at
 from .recorded_run import RecordedRun
@@ -188,7 +188,7 @@ class Resume(GoingLive):
         if given is not None:
             self.go_live(run)
             self.coverage.recorded += 1
-            return append_end(call, recorded.call, given_for(call, *given), mark)
+            return append_end(call, recorded.call, self.given_for(call, *given), mark)
         waiting = InFlight(name, recorded, ())
         if waiting.may_do_harm and name not in self._assume:
             self.stop(unsettled(self.info, [waiting]))
