@@ -74,6 +74,9 @@ def asked_for(frame: FrameType | None, left: float) -> Asked | None:
         if outer.f_code.co_filename == _RUNS_TASKS:  # a task that only sleeps; who made it is not known any more
             return None
         by = _NAMES.get(outer.f_code.co_name, by)
+        if by == "asyncio.wait_for":  # in newer versions of Python it hands on a time that it has worked out
+            own = outer.f_locals.get("timeout", delay)
+            delay, exact = own, exact or own is not delay
         outer = outer.f_back
     if outer is None or type(delay) not in (int, float) or not isfinite(delay):
         return None

@@ -58,6 +58,34 @@ def test_a_time_limit_of_another_length_is_a_divergence(agent: Any, monkeypatch:
     assert str(difference.site).startswith("test_replay_delays.py:")
 
 
+@pytest.mark.parametrize(("agent", "limit"), [(waits, 0.011), (waits, 0.05), (times, 0.05)])
+def test_a_small_change_of_a_time_limit_is_told(agent: Any, limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `wait_for` each, since what it is given is known; of `timeout` one that no busy system explains."""
+    store = recorded(agent)
+    monkeypatch.setitem(globals(), "LIMIT", limit)
+    try:
+        told = ar.replay("run1", agent, store=store).coverage.notes
+    except ar.Divergence as parted:
+        told = [parted.difference.message()]
+    assert "0.01" in told[0]
+    assert "timeout" in told[0] or "wait_for" in told[0]
+
+
+def test_what_is_left_until_a_deadline_is_not_told() -> None:
+    """It is another number each time, and nearly the same."""
+
+    @ar.agent("has a deadline")
+    async def has_a_deadline(i: int, context: ar.Context) -> Any:
+        deadline = time.perf_counter() + 0.0123456789
+        try:
+            return ar.Complete(await asyncio.wait_for(slow(), deadline - time.perf_counter()))
+        except TimeoutError:
+            return ar.Complete("late")
+
+    result = ar.replay("run1", has_a_deadline, store=recorded(has_a_deadline))
+    assert (result.verdict, result.coverage.notes) == ("identical", [])
+
+
 def test_a_pause_of_another_length_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The code does the same after it."""
 
