@@ -31,11 +31,12 @@ from .script import RecordedCall, Script, Strand
 if TYPE_CHECKING:
     from .course import Course
 
-_LOOKS: Final = 200
+_LOOKS: Final = 100
+_LOOKS_AT_THE_LAST: Final = 50
 _LOOK: Final = 0.01
-"""How often, and how many seconds apart, a process looks who is left when it asks for what nobody has asked."""
+"""How often, and how many seconds apart, a process looks who is left when it asks for what nobody has asked.
 
-_SEVERAL: Final = 2
+It is less than what a replay takes for waiting for ever."""
 
 
 class Writer:
@@ -191,10 +192,10 @@ class RecordedWriter(RecordedRun, AttachedWriter):
 
         Else what is told would be the difference of two who have nothing to do with each other.
         """
-        for _ in range(_LOOKS if self._desk.pid != os.getpid() else 0):
+        looks = 0 if self._desk.pid == os.getpid() else _LOOKS
+        while looks > 0 and self._open:
             self._open = [one for one in self._open if not self._desk.is_claimed(f"{self.info.uid}-{one.name}")]
-            if len(self._open) < _SEVERAL:
-                break
+            looks = (min(looks, _LOOKS_AT_THE_LAST) if len(self._open) == 1 else looks) - 1
             time.sleep(_LOOK)
 
     def _find(self, call: Call, data: Any, strand: Strand) -> RecordedCall | None:

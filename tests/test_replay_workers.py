@@ -143,14 +143,24 @@ def raises(run: str, text: str) -> int:
         raise ValueError(text)
 
 
-@pytest.mark.parametrize(("start", "place"), [("spawn", "in a process .* ar.join"), ("fork", "outside of the run")])
-def test_a_process_makes_no_call_that_it_does_not_record(start: str, place: str, tmp_path: Path) -> None:
-    """There is no answer to it; the replay says what to do."""
+PLACES = [
+    ("spawn", "in a process that code has started .* have the process join the run, ar.join"),
+    ("fork", "outside of the run, in a process that its code has forked, .* have the process join the run, ar.join"),
+]
+
+
+@pytest.mark.parametrize(("start", "place"), PLACES)
+def test_a_process_makes_no_call_that_it_does_not_record(
+    start: str, place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """There is no answer to it; the replay says what to do, and the process says in a line that it was stopped."""
     processes(count, TEXTS[:1], start)()
     before = made(tmp_path)
     with pytest.raises(ar.UsageError, match=f"count_words is called {place}"):
         replayed(processes(outside, TEXTS[:1], start))
     assert made(tmp_path) == before
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("agentreplay: this process was stopped, as the whole replay is: tool count_words is called")
 
 
 def test_differences_of_processes_are_collected() -> None:

@@ -159,12 +159,16 @@ def _is_one_of_several(store: EventStore, info: RunInfo) -> bool:
     """Whether the process that recorded a run has recorded others, so what it was to run makes more than this one."""
     if info.fork_of is not None:  # a re-run makes one run only
         return False
-    process = next(iter(store.events(info, until=0))).data.process
-    return any(
+    started = next(iter(store.events(info, until=0)), None)
+    return started is not None and any(
         one.parent is None
         and one.uid != info.uid
         and one.fork_of is None
-        and any(event.data.process == process for event in store.events(one, until=0) if event.kind == "run.started")
+        and any(
+            event.data.process == started.data.process
+            for event in store.events(one, until=0)
+            if event.kind == "run.started"
+        )
         for one in store.runs()
         if abs(one.number - info.number) <= NEAR
     )
