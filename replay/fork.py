@@ -90,6 +90,17 @@ class Rerun(GoingLive):
                 return row.seq - 1
         raise UsageError(f"{info.id} has no step {step}")
 
+    def attached(self, run: RecordedRun) -> None:
+        """Refuse edits of a payload that the code keeps by itself, before anything of it is executed."""
+        if run.parent is None and self.edits.touch_the_payload and run.recorder and run.recorder.watch is not None:
+            self.stop(
+                UsageError(
+                    f"the payload of {self.info.id} is what a function gives, and cannot be edited; have the "
+                    "code change its own state, or give another input or other parameters"
+                )
+            )
+        super().attached(run)
+
     def events_of(self, info: RunInfo) -> Iterable[Event]:
         """Of the run itself, those before the step's round."""
         events = super().events_of(info)

@@ -142,3 +142,25 @@ def test_what_an_agent_that_code_runs_is_given_is_compared() -> None:
     with pytest.raises(ar.Divergence, match="another start"):
         ar.replay("run1", lambda: agent.run({"customer": "bob"}, store=store), store=store)
     assert ar.replay("run1", agent, store=store).verdict == "identical"
+
+
+@pytest.mark.parametrize("edits", [{"set": {"/n": 9}}, {"patch": [{"op": "remove", "path": "/n"}]}])
+def test_an_edit_of_what_a_function_gives_is_refused_before_code_runs(edits: dict[str, Any]) -> None:
+    """The run that was named is, no round is executed, and no run is recorded."""
+    store, rounds = MemoryStore(), list[int]()
+
+    def main() -> None:
+        state = {"n": 0}
+        with ar.record("loop", payload=lambda: state, store=store) as run:
+            for n in range(3):
+                with run.round():
+                    rounds.append(n)
+                    look_up("alice")
+                    state["n"] += 1
+            run.complete("done")
+
+    main()
+    with pytest.raises(ar.UsageError, match="the payload of run1 is what a function gives, and cannot be edited"):
+        ar.rerun("run1", main, 2, store=store, **edits)
+    assert rounds == [0, 1, 2]
+    assert [run.id for run in store.runs()] == ["run1"]
