@@ -61,9 +61,11 @@ def module_of(reference: str, folder: str = "", *, as_main: bool = False) -> Mod
         if not is_file(place):
             return _module(place, folder)
         return _main(Path(folder, place)) if as_main else _file(Path(folder, place))
-    except (Exception, KeyboardInterrupt, *STOPS):
+    except (Exception, KeyboardInterrupt):
         raise
     except BaseException as raised:
+        if isinstance(raised, STOPS):
+            raise
         raise EndsWhenImported(place, raised) from None
 
 
