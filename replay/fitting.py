@@ -76,7 +76,7 @@ def _made(value: Any, kind: type, what: str, at: str) -> Any:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
     try:
-        adapter = TypeAdapter(kind)
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
     except (PydanticSchemaGenerationError, PydanticUserError):  # it makes no such objects; the value is the code's
         return value
     try:
