@@ -16,12 +16,26 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .attaching import REPLAYED_AT
 from .errors import AgentReplayError, UsageError
 
 _LIVE: Final = "live"
+
+
+class Live(NamedTuple):
+    """As what code has gone on live that was executed against a recording.
+
+    Attributes:
+        run: uid of the run.
+        what: is live where a tool that does harm has to be allowed, for messages; None where none has to be.
+        allow: names of the tools that may be called.
+    """
+
+    run: str
+    what: str | None
+    allow: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +96,19 @@ class Desk:
         """Whether somebody has it."""
         return os.path.exists(os.path.join(self.folder, f"claimed-{name}"))
 
-    def goes_live(self, run: str) -> None:
-        """Say that the code goes on live, as a run of that uid: whoever joins from now on records."""
-        self._leave(run.encode(), os.path.join(self.folder, _LIVE))
+    def goes_live(self, live: Live) -> None:
+        """Say that the code goes on live, and as what: whoever joins from now on records."""
+        self._leave(json.dumps(live).encode(), os.path.join(self.folder, _LIVE))
 
     @property
-    def live(self) -> str | None:
-        """The uid of the run as which the code has gone on live; None as long as it is answered from the log."""
+    def live(self) -> Live | None:
+        """As what the code has gone on live; None as long as it is answered from the log."""
         try:
             with open(os.path.join(self.folder, _LIVE), "rb") as file:
-                return file.read().decode()
+                run, what, allow = json.loads(file.read())
         except FileNotFoundError:
             return None
+        return Live(run, what, tuple(allow))
 
     def put(self, message: Any) -> None:
         """Leave a message."""

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from types import CodeType, TracebackType
 from typing import Any, NoReturn
 
-from .attaching import Attachment
+from .attaching import Attachment, Guard
 from .environment import code_name, process_identity
 from .errors import StoreError, UsageError, VersionConflict
 from .events import CallKind, WriterJoinedData, WriterLeftData, new_event
@@ -61,6 +61,7 @@ class JoinedRecorder(RunRecorder):
         entry_point: "file.py:name" of that code.
         on_store_error: "raise" or "warn".
         attachment: the recorded writer that the code is executed against; then nothing is added to the run.
+        guard: gives what is asked before a call in that run, if anything is.
 
     Attributes:
         writer: its name, such as "w17".
@@ -81,6 +82,7 @@ class JoinedRecorder(RunRecorder):
         entry_point: str | None = None,
         on_store_error: StorePolicy = "raise",
         attachment: AttachedWriter | None = None,
+        guard: Callable[[RunInfo], Guard | None] | None = None,
     ) -> None:
         if on_store_error not in ("raise", "warn"):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
@@ -121,6 +123,8 @@ class JoinedRecorder(RunRecorder):
         self.writer = f"w{FIRST if end is None else end.seq}"
         self.scope = Scope(self, within, TaskPath(self.writer, round))
         self.log = RunLog(self.store, self.info, on_store_error, end, round)
+        self.guard = None if guard is None else guard(self.info)
+        self.log.may_go_on = None if self.guard is None else self.guard.go_on
         if unusable is not None:
             self.log.give_up(unusable)
 
@@ -261,6 +265,7 @@ class JoinedBlock:
         on_store_error: what a failing store means.
         attach: where code is executed against a recording: gives, for the block, what the code of an entry point is
             attached to; None where the recording is over.
+        guard: gives what is asked before a call in the run that was joined, if anything is.
 
     Attributes:
         caller: the code that has the block.
@@ -272,8 +277,10 @@ class JoinedBlock:
         store: EventStore | str | None,
         on_store_error: StorePolicy,
         attach: Callable[[str | None], AbstractContextManager[AttachedWriter | None]] | None = None,
+        guard: Callable[[RunInfo], Guard | None] | None = None,
     ) -> None:
         self._attach = attach
+        self._guard = guard
         self._name = run
         self._store = store
         self._policy: StorePolicy = on_store_error
@@ -313,7 +320,12 @@ class JoinedBlock:
             if attachment is not None:
                 return lambda: JoinedRecorder(None, self._name, attachment=attachment)
         return lambda: JoinedRecorder(
-            self._store, self._name, around, entry_point=entry_point, on_store_error=self._policy
+            self._store,
+            self._name,
+            around,
+            entry_point=entry_point,
+            on_store_error=self._policy,
+            guard=self._guard,
         )
 
     def _entered(self, recorder: JoinedRecorder) -> JoinedRun:

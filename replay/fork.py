@@ -165,7 +165,7 @@ class Rerun(GoingLive):
         )
         run.log.go_live(fork, self._last_shared, self.step - 1, [("run.forked", forked), *catch_up])
         if self.workers is not None:
-            self.workers.goes_live(fork)
+            self.workers.goes_live(fork, self.asks_about, self._allow)
         run.log.after_round_starts = lambda: self._edit(run)
 
     def catching_up(self, run: RecordedRun) -> list[tuple[str, Data]]:

@@ -28,6 +28,7 @@ def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: 
     before it ends the run. What comes after that end is not recorded, which `logging` is told.
 
     In code that is replayed, what the block does is answered from a writer that joined the recorded run, and compared.
+    Where a re-run has gone live, it may call only what the re-run may.
 
     Args:
         run: the run, which is in progress: "run42", or its uid, as `run.id` and `run.uid` say there.
@@ -40,11 +41,11 @@ def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: 
             the block is entered.
         StoreError: the run cannot be found or written to; raised there, too.
     """
-    attach = None
+    attach = guard = None
     if REPLAYED_AT in os.environ:
         from .workers import joined
 
-        run, attach = joined(run)
-    block = JoinedBlock(run, store, on_store_error, attach)
+        run, attach, guard = joined(run)
+    block = JoinedBlock(run, store, on_store_error, attach, guard)
     block.caller = sys._getframe(1).f_code
     return block

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, NoReturn
 
-from ..recorder.calls import Effect
+from ..recorder.attaching import Guard
+from ..recorder.calls import Call, Effect
+from ..recorder.desk import Live
 from ..recorder.effects import declared_tools
 from ..recorder.errors import LiveCallRefused, RedactedValue
 from ..recorder.redaction import find_tokens
@@ -84,3 +86,31 @@ def redacted_in(data: Any, effect: Effect, where: str) -> RedactedValue | None:
         "--secret /path/in/payload=env:VARIABLE",
         pointers=tuple(tokens),
     )
+
+
+class LiveGuard(Guard):
+    """Keeps what joins a run that has gone live, in any process, to the calls that the run may make.
+
+    Args:
+        live: as what it has gone live.
+        info: the run.
+        stop: stops the code, for good.
+    """
+
+    def __init__(self, live: Live, info: RunInfo, stop: Callable[[BaseException], NoReturn]) -> None:
+        self._live = live
+        self._info = info
+        self._stop = stop
+        self._stopped: BaseException | None = None
+
+    def go_on(self) -> None:
+        """Code that has swallowed what stopped it goes no further either."""
+        if self._stopped is not None:
+            self._stop(self._stopped)
+
+    def may_be_made(self, call: Call, data: Any) -> None:
+        """Stop a call that may do harm, or that would send what stands for a secret."""
+        what = self._live.what
+        refused = None if what is None else refusal_of(call.effect, data.call, self._live.allow, what)
+        self._stopped = refused or redacted_in(data, call.effect, self._info.id)
+        self.go_on()

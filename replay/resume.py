@@ -151,7 +151,7 @@ class Resume(GoingLive):
         catch_up = catching_up(state, recorder, by)
         run.log.go_live(info, info.head_seq, round, [("run.resumed", resumed), *catch_up])
         if run.parent is None and self.workers is not None:
-            self.workers.goes_live(info)
+            self.workers.goes_live(info, self.asks_about, self._allow)
         if by == "round.started":
             run.log.after_round_starts = lambda: run.edit_as_recorded(run.log.round)
 

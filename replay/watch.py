@@ -147,8 +147,9 @@ class Watch:
                 self._look()
 
     def _look(self) -> None:
-        frames = sys._current_frames()
-        threads = {ident: frames[ident] for ident in {self._main, *self._idents()} if ident in frames}
+        idents = {self._main, *self._idents()}
+        frames = sys._current_frames()  # and walked at once: what a thread does meanwhile moves its frames
+        threads = {ident: frames[ident] for ident in idents if ident in frames}
         places = {(ident, place) for ident, frame in threads.items() for place in _places(frame)}
         self._now += min(time.monotonic() - self._looked, 2 * LOOK)  # if nobody could look, the code may not have run
         self._looked = time.monotonic()
@@ -236,7 +237,7 @@ def _leave_behind(idents: Iterable[int]) -> None:
 def _places(frame: FrameType | None) -> list[tuple[int, int]]:
     """Where a thread is: the places in its code, the innermost first."""
     places: list[tuple[int, int]] = []
-    while frame is not None and len(places) < _DEPTH:
+    while type(frame) is FrameType and len(places) < _DEPTH:  # CPython 3.11 may give anything for one that just ended
         places.append((id(frame.f_code), frame.f_lasti))
         frame = frame.f_back
     return places

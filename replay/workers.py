@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-from ..recorder.attaching import REPLAYED_AT, REPLAYED_BY
-from ..recorder.desk import Desk
+from ..recorder.attaching import REPLAYED_AT, REPLAYED_BY, Guard
+from ..recorder.desk import Desk, Live
 from ..recorder.errors import AgentReplayError, Divergence
 from ..recorder.events import Event
 from ..recorder.joining import AttachedWriter
@@ -30,8 +30,12 @@ from .course import Course
 from .divergence import Difference, missing_call, value_difference
 from .folded import OF_THE_RUN
 from .ignoring import IgnoreRules
+from .live_calls import LiveGuard
 from .recorded_run import RecordedRun
 from .recorded_writer import RecordedWriter, Writer, cannot_go_on, writers_of
+
+Guarding: TypeAlias = Callable[[RunInfo], Guard | None]
+"""Gives what is asked before a call in a run that was joined; None if nothing is."""
 
 Attach: TypeAlias = Callable[[str | None], AbstractContextManager[AttachedWriter | None]]
 """Gives, for a block, what the code of an entry point is attached to; None if the run has gone live by now."""
@@ -69,7 +73,7 @@ class Workers:
         self._hearing = threading.Lock()
         self._told: set[tuple[str, int]] = set()
         self._before: dict[str, str | None] = {}
-        self._live: RunInfo | None = None
+        self._live: Live | None = None
         self.desk = Desk.opened(course.info.uid, "", course.ignore.texts, course.collects, not course.is_strict)
 
     def __enter__(self) -> None:
@@ -102,14 +106,14 @@ class Workers:
             self.desk = replace(self.desk, since=folded.seq)
             self._mark()
 
-    def goes_live(self, info: RunInfo) -> None:
-        """The code goes on live, as that run: whoever joins from now on records in it."""
-        self._live = info
-        self.desk.goes_live(info.uid)
+    def goes_live(self, info: RunInfo, what: str | None, allow: Collection[str]) -> None:
+        """The code goes on live, as that run: whoever joins from now on records in it, and calls what `Live` says."""
+        self._live = Live(info.uid, what, tuple(allow))
+        self.desk.goes_live(self._live)
         self._unmark(REPLAYED_BY)
 
-    def joined(self, run: RunRef) -> tuple[RunRef, Attach | None] | None:
-        """What code of this process joins that names a run, and what attaches it; None if that is no affair of ours."""
+    def joined(self, run: RunRef) -> tuple[RunRef, Attach | None, Guarding | None] | None:
+        """What code of this process joins, what attaches it and what guards it; None if that is no affair of ours."""
         if self.desk.pid != os.getpid():
             return None
         try:
@@ -117,9 +121,13 @@ class Workers:
         except AgentReplayError:
             return None
         if self._live is not None:
-            return (self._live.uid, None) if info.uid == self.desk.run else None
+            return (self._live.run, None, self._guard) if info.uid in (self.desk.run, self._live.run) else None
         known = {recorded.info.uid for recorded in self._course.runs}
-        return (run, partial(self._attached, info)) if info.uid in known else None
+        return (run, partial(self._attached, info), self._guard) if info.uid in known else None
+
+    def _guard(self, info: RunInfo) -> Guard | None:
+        live = self._live
+        return LiveGuard(live, info, self._course.stop) if live is not None and info.uid == live.run else None
 
     @contextmanager
     def _attached(self, info: RunInfo, entry_point: str | None) -> Iterator[AttachedWriter | None]:
@@ -335,8 +343,8 @@ def _found(run: RunRef, desk: Desk) -> tuple[EventStore, RunInfo]:
     return store, store.run(run)
 
 
-def joined(run: RunRef) -> tuple[RunRef, Attach | None]:
-    """What code joins that names a run, and what attaches it, if it is executed against a recording.
+def joined(run: RunRef) -> tuple[RunRef, Attach | None, Guarding | None]:
+    """What code joins that names a run, what attaches it, if it is executed against a recording, and what guards it.
 
     It may have the name from before a re-run went its own way; then it joins the new run.
     """
@@ -346,13 +354,27 @@ def joined(run: RunRef) -> tuple[RunRef, Attach | None]:
             return found
     desk = Desk.of_another()
     if desk is None:
-        return run, None
+        return run, None, None
+    guard = partial(_guard_elsewhere, desk)
     live = desk.live
     if live is None:
         is_answered = REPLAYED_BY in os.environ  # else it was started live, and outlives what has started it
-        return run, partial(_attached_elsewhere, run, desk) if is_answered else None
+        return run, partial(_attached_elsewhere, run, desk) if is_answered else None, guard
     try:
         is_replayed = _found(run, desk)[1].uid == desk.run
     except AgentReplayError:
         is_replayed = False
-    return (live if is_replayed else run), None
+    return (live.run if is_replayed else run), None, guard
+
+
+def _guard_elsewhere(desk: Desk, info: RunInfo) -> Guard | None:
+    """What guards the calls in a run that another process re-runs."""
+    live = desk.live
+    if live is None or info.uid != live.run:
+        return None
+
+    def stop(failure: BaseException) -> NoReturn:
+        desk.report(failure)
+        raise ProcessStopped(failure) from None
+
+    return LiveGuard(live, info, stop)

@@ -76,6 +76,24 @@ def fails(run: str, text: str) -> int:
         return words
 
 
+@ar.tool(safety="irreversible")
+def send(text: str) -> int:
+    """A tool that a re-run has to be allowed."""
+    made(f"send {text}")
+    return len(text.split())
+
+
+def sends(run: str, text: str) -> int:
+    """A worker that does harm, tries again where it was stopped, and does something else."""
+    with ar.join(run):
+        for tool in (send, send, count_words):
+            try:
+                return tool(text)
+            except Exception:
+                continue
+        return -1
+
+
 def outside(run: str, text: str) -> int:
     """A worker that makes a call which it does not record."""
     return count_words(text)

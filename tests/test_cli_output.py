@@ -147,7 +147,7 @@ def test_a_narrow_terminal_gets_a_line_per_run_and_round(elsewhere: Path) -> Non
     infos = store.runs()
     screen = io.StringIO()
     page = Console(file=screen, width=80, force_terminal=True, color_system=None)
-    render_runs(page, infos, Names(store, infos), total=2)
+    render_runs(page, [(info, ()) for info in infos], Names(store, infos), total=2)
     for entry in outline(store.events(infos[0])):
         RunPage(page, Names(store), width=2, full=False, short=True).round(entry)
     lines = screen.getvalue().splitlines()

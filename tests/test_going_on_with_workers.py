@@ -14,7 +14,7 @@ import agentreplay as ar
 import pytest
 from agentreplay.recorder.locate import open_store
 from cli_runs import as_process
-from joined_programs import count, count_words, put
+from joined_programs import count, count_words, put, sends
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -209,3 +209,39 @@ def test_threads_that_are_stopped_print_nothing(capfd: pytest.CaptureFixture[str
     with pytest.raises(ar.Divergence):
         ar.replay("run1", lambda: main("three"))
     assert capfd.readouterr().err == ""
+
+
+def sending(*texts: str, place: str) -> Callable[[], None]:
+    """A run with a worker in each round that does harm: in a process of its own, or in a thread."""
+
+    def main() -> None:
+        with ar.record("sending", payload={}) as run:
+            for text in texts:
+                with run.round() as r:
+                    if place == "thread":
+                        found: list[int] = []
+                        thread = threading.Thread(
+                            target=lambda text=text, found=found: found.append(sends(run.id, text))
+                        )
+                        thread.start()
+                        thread.join()
+                        sent = found[0]
+                    else:
+                        sent = counted(run.id, text, sends, start=place)
+                    r.change(new={**r.payload, text: sent})
+            run.complete(dict(run.payload))
+
+    return main
+
+
+@pytest.mark.parametrize("place", ["fork", "spawn", "thread"])
+def test_a_worker_of_a_rerun_calls_only_what_the_rerun_may(place: str, tmp_path: Path) -> None:
+    """A tool that does harm is really called in a worker only where it was allowed, whatever the worker catches."""
+    code = sending("one two", "three", place=place)
+    code()
+    assert made(tmp_path) == ["send one two", "send three"]
+    with pytest.raises(ar.LiveCallRefused, match="--allow send"):
+        ar.rerun("run1", code, 2)
+    assert made(tmp_path) == []
+    assert ar.rerun("run1", code, 2, allow=["send"]).payload == {"one two": 2, "three": 1}
+    assert made(tmp_path) == ["send three"]

@@ -273,11 +273,11 @@ def test_an_answer_that_is_used_again_has_the_form_and_the_type_of_the_first(ste
 
 
 def test_an_answer_that_is_given_has_the_form_of_the_recorded_one(formed: MemoryStore) -> None:
-    """Of a stream a list is its items, null none, and anything else is one."""
-    given = {"2.1": 1, "2.2": [7, 8], "2.3": "one", "2.4": 4, "2.5": 5, "2.6": 6, "2.7": [9]}
+    """Of a stream a list is its items, null none, and anything else is one; an object is made of its fields."""
+    given = {"2.1": {"total": 1}, "2.2": [7, 8], "2.3": "one", "2.4": 4, "2.5": 5, "2.6": 6, "2.7": [9]}
     result = ar.rerun("run1", former, 2, tool_results=given, store=formed)
     assert MADE == []
-    assert result.payload["got"] == "[1, [7, 8, None], ['one'], 4, 5, 6, [9]]"
+    assert result.payload["got"] == "[Order(total=1), [7, 8, None], ['one'], 4, 5, 6, [9]]"
     assert ar.replay(result.run.id, former, store=formed).verdict == "identical"
     result = ar.rerun("run1", former, 2, skip=list(given), store=formed)
     assert result.payload["got"] == "[None, [None], [], None, None, None, []]"
