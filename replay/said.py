@@ -159,6 +159,7 @@ class Said:
     def __init__(self, script: Script, same: Same) -> None:
         self._same = same
         self._waiting: defaultdict[_Place, list[Recorded]] = defaultdict(list)
+        self._places: defaultdict[int | None, list[_Place]] = defaultdict(list)
         self._last: dict[tuple[bool, _Place], Saying] = {}
         self._reached: dict[tuple[int, str], int] = {}
         self._read(script.said)
@@ -175,7 +176,13 @@ class Said:
                 if self._repeats(True, saying, place) and not again:
                     continue
                 optional = bool(again) and any(self._same(one.saying, saying) for one in again or ())
-                self._waiting[place].append(Recorded(event, saying, optional))
+                self._at(place).append(Recorded(event, saying, optional))
+
+    def _at(self, place: _Place) -> list[Recorded]:
+        """What waits at a place, which is known by its round from then on: a run has more places than a round has."""
+        if place not in self._waiting:
+            self._places[place[0]].append(place)
+        return self._waiting[place]
 
     def _repeats(self, recorded: bool, saying: Saying, place: _Place) -> bool:
         """Whether a task gives the same reason for one change more."""
@@ -196,7 +203,7 @@ class Said:
             recorded, left_out = waiting[at], tuple([one for one in waiting[:at] if not one.optional])
             del waiting[: at + 1]
             return Met(recorded, True, left_out, self._moves(recorded.event, strand) or place != own)
-        waiting = self._waiting[own]
+        waiting = self._at(own)
         at = next((at for at, one in enumerate(waiting) if not one.optional), len(waiting))
         expected = waiting[at] if at < len(waiting) else None
         del waiting[: at + 1]
@@ -204,16 +211,15 @@ class Said:
 
     def _find(self, saying: Saying, own: _Place) -> tuple[_Place, int] | None:
         """Where the same is said: next in the task, or in another one, or later in the task."""
-        beside = [
-            place for place in self._waiting if place[1] == own[1] and place != own and place[0] in (None, own[0])
-        ]
+        near = [place for round in dict.fromkeys((None, own[0])) for place in self._places[round]]
+        beside = [place for place in near if place[1] == own[1] and place != own]
         for place in (own, *beside):
-            for at, one in enumerate(self._waiting[place]):
+            for at, one in enumerate(self._at(place)):
                 if self._same(one.saying, saying):
                     return place, at
                 if not one.optional:
                     break
-        later = enumerate(islice(self._waiting[own], _AHEAD))
+        later = enumerate(islice(self._at(own), _AHEAD))
         return next(((own, at) for at, one in later if self._same(one.saying, saying)), None)
 
     def _moves(self, event: Event, strand: Strand) -> bool:
@@ -227,7 +233,7 @@ class Said:
 
         Other tasks may say it later.
         """
-        places = [place for place in self._waiting if place[0] == round]
+        places = list(self._places[round])
         return self._taken(places, lambda event: before is None or event.seq < before)
 
     def unmet_at_all(self) -> list[Recorded]:
