@@ -143,7 +143,7 @@ def outline(
         before, state = state, fold(share, state, run=run)
         entry = RoundEntry(state.step)
         if before.last_seq >= 0 and wanted(entry.step):
-            entry.changes = diff_values(before.stored_payload, state.stored_payload)
+            entry.changes = diff_values(before.stored_payload, state.stored_payload, inside_tags=True)
         for event in share:
             _enter(entry, event, calls, children, details)
         if wanted(entry.step):

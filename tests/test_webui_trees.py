@@ -155,15 +155,6 @@ def test_null_is_not_missing() -> None:
     assert repr(value_at("text", ("0",))) == "MISSING"
 
 
-def test_the_fields_of_a_tag_load_on_demand() -> None:
-    """A value that is no JSON is one line; if it is long, its stored form is behind it."""
-    stored = encode(dict.fromkeys(range(100), "x" * 20)).stored
-    (node,) = tree_of({"d": stored}, address)
-    assert re.fullmatch(r"dict\([\d.]+ KB\)", node.text)
-    assert (node.rest, node.href) == ("fields", "/value?path=%2Fd&from=0")
-    assert [child.key for child in rest_of(stored, address, at=("d",), start=0)] == ['"$type"', "items"]
-
-
 def test_what_stands_elsewhere_is_told_by_its_size() -> None:
     """Large values and conversations are tags that load what they stand for."""
     blob = {"$type": "blob", "hash": "sha256:00", "size": 3_200_000}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -17,11 +18,11 @@ from ..replay.outline import entry_of
 from ..replay.paths import display_keys, keys_of
 from ..replay.readable import count
 from ..replay.reading import blame as blame_of
-from .addresses import diff_url, place, run_url, state_values, step_url
+from .addresses import blamed_at, diff_url, place, state_values, step_url
 from .answers import html_answer
 from .differences import CauseRow, ChangeRow, cause_row, change_rows, side_by_side
 from .pages import frame, number_in, page
-from .rendering import query, render
+from .rendering import render
 from .run_pages import PARTS, calls_by_id, existing_step, path_wanted, run_named, steps_url
 from .site import site
 from .views import run_row
@@ -109,11 +110,13 @@ def diff() -> Response:
     value = stored_part(found.states[1], part)
     changes = found.changes if part == "payload" else tuple(_inside(change) for change in found.changes)
     causes = _causes(found)
+    blame_of_change = _blamed(old, new, part)
     rows = change_rows(
         found.changes[:CHANGES],
         lambda change: causes.get(id(change)),
         _values(old, part, prefix),
         _values(new, part, prefix),
+        blame_of=blame_of_change,
     )
     same = old.info.uid == new.info.uid
     return page(
@@ -128,8 +131,7 @@ def diff() -> Response:
         summary=summary_of(found.changes),
         changes=list(rows),
         more=max(len(found.changes) - CHANGES, 0),
-        sides=side_by_side(value, changes),
-        blame=f"{run_url(new.info.id)}/blame{query(step=new.step)}",
+        sides=side_by_side(value, changes, blame_of_change),
         decisions=_decisions(found, old, new) if same else [],
         warnings=[(event.seq, text) for event, text in found.warnings[:CHANGES]],
         swapped=diff_url(place(*new), place(*old), part),
@@ -141,6 +143,13 @@ def diff() -> Response:
         else "",
         command=_command(old, new, part),
     )
+
+
+def _blamed(old: Place, new: Place, part: str) -> Callable[[Change], str]:
+    """Gives the address of what ever changed the value of a change; of the payload alone is that known."""
+    if part != "payload":
+        return lambda change: ""
+    return blamed_at((old.info.id, old.step), (new.info.id, new.step))
 
 
 def _inside(change: Change) -> Change:

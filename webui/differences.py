@@ -9,9 +9,10 @@ from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
 from ..replay.changes import MISSING, Cause, Change
+from ..replay.insides import inside_of
 from ..replay.paths import Keys
 from ..replay.readable import count, readable_pair, visible
-from .trees import INLINE, LINES, SIGNS, Address, count_of, in_line, is_container, is_short, kind_of, shown_key
+from .trees import INLINE, LINES, SIGNS, Address, in_line, is_container, is_short, kind_of, shown_key, size_in_line
 
 LONG: Final = 80
 """A text of more characters is compared by words."""
@@ -60,6 +61,7 @@ class ChangeRow:
         old_href, new_href: where they are whole; empty where the line says all.
         words: of long texts, how the words differ.
         was_at: of a move, where the item was.
+        blame: where all that ever changed it is; empty if there is no such page.
         note: what else is to be said.
     """
 
@@ -75,6 +77,7 @@ class ChangeRow:
     new_href: str = ""
     words: tuple[Piece, ...] = ()
     was_at: str = ""
+    blame: str = ""
     cause: CauseRow | None = None
     note: str = ""
 
@@ -87,6 +90,7 @@ class Side:
         depth: how deep it stands.
         kind: as of a change; "inside" of what holds changes, "fold" of what is folded.
         text: of a fold, how much; of what holds changes, how large it is.
+        blame: as of a change.
     """
 
     depth: int
@@ -99,6 +103,7 @@ class Side:
     old_kind: str = ""
     new_kind: str = ""
     text: str = ""
+    blame: str = ""
 
     @property
     def sign(self) -> str:
@@ -112,6 +117,7 @@ def change_rows(
     old_at: Address,
     new_at: Address,
     note_of: Callable[[Change], str] = lambda change: "",
+    blame_of: Callable[[Change], str] = lambda change: "",
 ) -> Iterator[ChangeRow]:
     """The changes as rows.
 
@@ -120,9 +126,10 @@ def change_rows(
         causes: gives what made a change.
         old_at, new_at: give the address of a value in the old and in the new state.
         note_of: gives what else is to be said.
+        blame_of: gives the address of what ever changed the value.
     """
     for change in changes:
-        row: dict[str, Any] = {"cause": causes(change), "note": note_of(change)}
+        row: dict[str, Any] = {"cause": causes(change), "note": note_of(change), "blame": blame_of(change)}
         if change.kind == "move":
             row |= {"was_at": change.from_display or "", "new": in_line(change.new), "new_kind": kind_of(change.new)}
         elif is_text(change):
@@ -208,20 +215,26 @@ def _visible(text: str) -> str:
 # -- side by side ---------------------------------------------------------------------------------------------------
 
 
-def side_by_side(new: Any, changes: Sequence[Change]) -> list[Side]:
+def side_by_side(
+    new: Any, changes: Sequence[Change], blame_of: Callable[[Change], str] = lambda change: ""
+) -> list[Side]:
     """Two states as one tree: what changed, with the old value and the new one; what did not, as counts.
+
+    Tags are gone into where the changes lead into them.
 
     Args:
         new: the new state's value; the changes hold what is left of the old one.
         changes: that lead to it.
+        blame_of: as of `change_rows`.
     """
-    walk = _Sides(changes)
+    walk = _Sides(changes, blame_of)
     rows = list(walk.rows(new, (), 0))
     return [*rows, *walk.left_over()]
 
 
 class _Sides:
-    def __init__(self, changes: Sequence[Change]) -> None:
+    def __init__(self, changes: Sequence[Change], blame_of: Callable[[Change], str]) -> None:
+        self._blame_of = blame_of
         self._at: dict[Keys, Change] = {}
         self._inside: dict[Keys, dict[str | int, None]] = {}
         self._removed: dict[Keys, list[Change]] = {}
@@ -247,6 +260,7 @@ class _Sides:
         for removed in self._removed.pop(at, ()):
             yield self._changed(removed, depth)
         shown = 0
+        value = inside_of(value)
         for key in self._in_order(value, at):
             self._count += 1
             if self._count > ROWS:
@@ -254,7 +268,7 @@ class _Sides:
                 return
             yield from self._child(key, value[key], (*at, key), depth)
             shown += 1
-        if is_container(value) and shown < len(value):
+        if value is not None and shown < len(value):
             yield Side(depth, "fold", text=f"{len(value) - shown:,} unchanged")
 
     def _child(self, key: str | int, value: Any, at: Keys, depth: int) -> Iterator[Side]:
@@ -262,9 +276,9 @@ class _Sides:
         leads_on = at in self._inside or at in self._removed
         if change is not None:
             yield self._changed(change, depth)
-        if leads_on and is_container(value) and (change is None or change.kind == "move"):
+        if leads_on and inside_of(value) is not None and (change is None or change.kind == "move"):
             if change is None:
-                yield Side(depth, "inside", shown_key(key), text=count_of(value))
+                yield Side(depth, "inside", shown_key(key), text=size_in_line(value))
             yield from self.rows(value, at, depth + 1)
 
     def _in_order(self, value: Any, at: Keys) -> list[str | int]:
@@ -272,7 +286,7 @@ class _Sides:
         keys = self._inside.get(at, {})
         if type(value) is list:
             return sorted(key for key in keys if isinstance(key, int) and key < len(value))
-        if not is_container(value):
+        if value is None:
             return []
         known = [key for key in keys if key in value]
         return known if len(known) * 8 < len(value) else [key for key in value if key in keys]
@@ -303,6 +317,7 @@ class _Sides:
             new,
             "" if change.old is MISSING else kind_of(change.old),
             "" if change.new is MISSING else kind_of(change.new),
+            blame=self._blame_of(change),
         )
 
 

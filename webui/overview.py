@@ -144,8 +144,11 @@ class Overview:
         if before is None:
             count, size = 0, len(dumps(after.stored_payload))
         else:
-            changes = diff_values(before.stored_payload, after.stored_payload)
-            count, size = len(changes), self._size_with(self.sizes[step - 1], changes)
+            changes = diff_values(before.stored_payload, after.stored_payload, inside_tags=True)
+            count, weighed = len(changes), changes
+            if any(change.whole is not None for change in changes):  # what is in a tag takes other room than in JSON
+                weighed = diff_values(before.stored_payload, after.stored_payload)
+            size = self._size_with(self.sizes[step - 1], weighed)
             self._keep(before, size)
         tokens = sum(tokens_in(event.data.usage) or 0 for event in share if event.kind == "model.returned")
         failed = any(_is_failure(event) for event in share)

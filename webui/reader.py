@@ -159,9 +159,9 @@ class Reader:
             return reached
 
     def difference(self, info: RunInfo, start: int, stop: int, parts: tuple[str, ...] = ()) -> Difference:
-        """What lies between two steps of a run; see `replay.difference`."""
+        """What lies between two steps of a run, what tags stand for included; see `replay.difference`."""
         with self._folding(info, min(start, stop)):
-            found = of_one_run(self.store, info, start, stop, parts, begin=self.begin, check=False)
+            found = of_one_run(self.store, info, start, stop, parts, begin=self.begin, check=False, inside_tags=True)
             for (_, step), state in zip((found.old, found.new), found.states, strict=True):
                 self._keep(info, step, state)
             return found
@@ -171,7 +171,7 @@ class Reader:
     ) -> Difference:
         """What lies between a step of one run and a step of another."""
         with self._heavy:
-            return of_two_runs(self.store, old, new, parts)
+            return of_two_runs(self.store, old, new, parts, inside_tags=True)
 
     def _folding(self, info: RunInfo, step: int) -> AbstractContextManager[object]:
         """Held while a state is worked out: of those that take long, one at a time. Many readers have it once."""

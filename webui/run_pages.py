@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 from flask import Blueprint, Response, redirect, request
 from werkzeug.exceptions import NotFound
@@ -20,7 +21,7 @@ from ..replay.outline import CallEntry, RoundEntry
 from ..replay.paths import display_keys, keys_of, split
 from ..replay.readable import visible
 from ..replay.state import RunState
-from .addresses import diff_url, event_values, place, run_url, state_values, step_url
+from .addresses import blame_url, blamed_at, diff_url, event_values, place, state_values, step_url
 from .answers import html_answer
 from .differences import CauseRow, cause_row, change_rows
 from .overview import Overview
@@ -104,7 +105,11 @@ def path_wanted() -> str:
     Raises:
         UsageError: it is none.
     """
-    pointer = request.args.get("path", "")
+    try:  # a key may hold what UTF-8 does not say: half of a pair of surrogates
+        asked = parse_qs(request.query_string.decode(), keep_blank_values=True, errors="surrogatepass")
+    except ValueError:
+        raise UsageError("the path is no text in UTF-8") from None
+    pointer = asked.get("path", [""])[0]
     split(pointer)
     return pointer
 
@@ -318,7 +323,6 @@ def payload_context(info: RunInfo, step: int, part: str, entry: RoundEntry) -> d
 
 def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     """The context of a payload of which nothing is known."""
-    blame = f"{run_url(info.id)}/blame{query(step=step)}"
     verb = f"diff {info.id} --step {step}" if step else f"state {info.id} --step 0"
     return {
         "nodes": [],
@@ -332,7 +336,7 @@ def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "parts": [("payload", "Payload")],
         "steps_url": steps_url(info),
         "values_url": f"/api/v1/runs/{info.id}/steps/{step}/state",
-        "blame_url": blame,
+        "blame_url": blame_url(info.id, step),
         "diff_href": _diff_href(info, step),
         "command": f"agentreplay {verb}" + ("" if part == "payload" else f" --part {part}"),
         "step_number": step,
@@ -381,7 +385,16 @@ def _change_rows(info: RunInfo, step: int, part: str, difference: Difference, en
         values = state_values(info.id, number, part)
         return lambda pointer, start: values(pointer.removeprefix(prefix), start)
 
-    return list(change_rows(difference.changes[:CHANGES], cause, at(step - 1), at(step)))
+    blamed = blamed_at((info.id, step - 1), (info.id, step))
+    return list(
+        change_rows(
+            difference.changes[:CHANGES],
+            cause,
+            at(step - 1),
+            at(step),
+            blame_of=blamed if part == "payload" else lambda change: "",
+        )
+    )
 
 
 def calls_by_id(calls: list[CallEntry]) -> dict[str, tuple[int, str]]:

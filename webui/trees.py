@@ -7,6 +7,9 @@ however large its payload: what the budget does not reach is closed, and loads w
 
 Everything is text: numbers as the store has them (integers beyond 2^53, NaN), bytes and dates as what they are, and
 characters that act or hide as escapes.
+
+A tag (`{"$type": …}`) is one line, too, as people read the value it stands for. Where something changed in it, or it is
+too long for a line, it is looked into as `replay.insides` does, so its places have the paths of `diff`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from ..recorder.values import dumps, is_tag
 from ..replay.changes import MISSING, Change
+from ..replay.insides import inside_of, named
 from ..replay.paths import Keys, display_keys, join, quote
 from ..replay.readable import count, quoted, readable, readable_pair, size_of, visible
 
@@ -115,18 +119,20 @@ def tree_of(
     """
     work = _Work(address, changes, nodes)
     if not is_container(value):
-        return [work.leaf("", at, value)]
+        return [work.whole(value, at)]
     return list(work.children(value, at, start, open_all=_fits(value, SMALL)))
 
 
 def rest_of(value: Any, address: Address, *, at: Keys, start: int) -> list[Node]:
-    """What a tree has folded: of a container the children from `start` on, of a text the characters, else its fields.
+    """What a tree has folded: of a container the children from `start` on, of a text the characters.
 
+    Of a tag that is what is inside; of one that is a single value, such as a set, the fields of its stored form.
     Arguments as of `tree_of`.
     """
     work = _Work(address, (), NODES)
     if type(value) is dict or type(value) is list:
-        return list(work.children(value, at, start, open_all=False))
+        inside = inside_of(value)
+        return list(work.children(value if inside is None else inside, at, start, open_all=False))
     return [work.long_text(at, value, start) if type(value) is str else work.leaf("", at, value)]
 
 
@@ -136,16 +142,25 @@ def is_container(value: Any) -> bool:
 
 
 def value_at(value: Any, keys: Iterable[str]) -> Any:
-    """The value at a path, given as the tokens of a JSON Pointer; `MISSING` if there is none."""
+    """The value at a path, given as the tokens of a JSON Pointer; `MISSING` if there is none.
+
+    In a tag a token names what is inside, as in the paths of a difference; else a field of its stored form.
+    """
     for key in keys:
-        if type(value) is dict:  # the fields of a tag are folded, too
-            value = value.get(key, MISSING)
+        if type(value) is dict:
+            inside = named(value, key) if "$type" in value else None
+            value = value.get(key, MISSING) if inside is None else inside_of(value)[inside]  # type: ignore[index]  # named
         elif type(value) is list:
             at = int(key) if key.isascii() and key.isdigit() and len(key) < 16 else -1
             value = value[at] if 0 <= at < len(value) else MISSING
         else:
             return MISSING
     return value
+
+
+def size_in_line(value: Any) -> str:
+    """How large a value is that has something inside: a container by its count, a tag as it is read."""
+    return count_of(value) if is_container(value) else in_line(value)
 
 
 def in_line(value: Any, limit: int = INLINE) -> str:
@@ -218,6 +233,19 @@ class _Work:
             ways.append(keys[depth])
         self._touched.setdefault(keys, [])
 
+    def whole(self, value: Any, at: Keys) -> Node:
+        """A value that is no container, by itself: open, if it is a tag in which something changed."""
+        if not self._changed_inside(value, at):
+            return self.leaf("", at, value)
+        node = self._branch("", value, at, open_all=False)
+        node.key, node.mark = "", "inside"
+        return node
+
+    def _changed_inside(self, value: Any, at: Keys) -> bool:
+        """Whether something changed in a value, and it can be looked into."""
+        leads_on = bool(self._touched.get(at)) or at in self._removed
+        return leads_on and type(value) is dict and inside_of(value) is not None
+
     def children(self, value: Any, at: Keys, start: int, *, open_all: bool) -> Iterator[Node]:
         """The children of a container from `start` on: as many as the rule says, and those that changed."""
         is_list = type(value) is list
@@ -263,7 +291,7 @@ class _Work:
 
     def _node(self, key: str | int, value: Any, at: Keys, open_all: bool) -> Node:
         self._left -= 1
-        if not is_container(value) or not value:
+        if (not is_container(value) or not value) and not self._changed_inside(value, at):
             node = self.leaf(shown_key(key), at, value)
         else:
             node = self._branch(key, value, at, open_all)
@@ -280,17 +308,19 @@ class _Work:
 
     def _branch(self, key: str | int, value: Any, at: Keys, open_all: bool) -> Node:
         pointer = join(at)
-        node = Node(shown_key(key), pointer, display_keys(at), kind_of(value), count_of(value))
+        inside: Any = value if is_container(value) else inside_of(value)
+        kind = "list" if type(inside) is list else "object"
+        node = Node(shown_key(key), pointer, display_keys(at), kind, size_in_line(value))
         change = self._at.get(at)
         is_new = change is not None and change.kind in ("add", "replace")
         leads_on = bool(self._touched.get(at)) or at in self._removed
         if len(pointer) > LONG_PATH:
             node.href = self._address(pointer, 0)
-        elif self._left > 0 and (open_all or leads_on or (is_new and _fits(value, SMALL))):
-            node.children = list(self.children(value, at, 0, open_all=open_all or (is_new and not leads_on)))
+        elif self._left > 0 and (open_all or leads_on or (is_new and _fits(inside, SMALL))):
+            node.children = list(self.children(inside, at, 0, open_all=open_all or (is_new and not leads_on)))
             node.open = True
-        elif self._left > SMALL and _fits(value, SMALL):
-            node.children = list(self.children(value, at, 0, open_all=False))
+        elif self._left > SMALL and _fits(inside, SMALL):
+            node.children = list(self.children(inside, at, 0, open_all=False))
         else:
             node.href = self._address(pointer, 0)
         return node
