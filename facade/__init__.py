@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .recorder.decorators import tool as tool
     from .recorder.decorators import wrap as wrap
     from .recorder.errors import AgentReplayError as AgentReplayError
+    from .recorder.errors import CassetteDiverged as CassetteDiverged
     from .recorder.errors import ChangeRefused as ChangeRefused
     from .recorder.errors import CompensationFailed as CompensationFailed
     from .recorder.errors import CorruptLog as CorruptLog
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from .recorder.redaction import RedactionRules as RedactionRules
     from .recorder.redaction import SecretPattern as SecretPattern
     from .recorder.values import register_type as register_type
+    from .replay.bisecting import bisect as bisect
+    from .replay.bisection import Bisection as Bisection
     from .replay.compare import RunComparison as RunComparison
     from .replay.compare import compare_runs as compare_runs
     from .replay.diff import Change as Change
@@ -70,10 +73,14 @@ if TYPE_CHECKING:
     from .replay.rerunning import rerun as rerun
     from .replay.rerunning import resume as resume
     from .replay.state import RunState as RunState
+    from .replay.testing import aassert_replays as aassert_replays
+    from .replay.testing import assert_replays as assert_replays
 
 _HOME = {
     "AgentReplayError": "recorder.errors",
     "AgentResult": "recorder.agent_result",
+    "Bisection": "replay.bisection",
+    "CassetteDiverged": "recorder.errors",
     "Change": "replay.diff",
     "ChangeRefused": "recorder.errors",
     "ChangeResult": "recorder.payload",
@@ -109,11 +116,14 @@ _HOME = {
     "UnregisteredType": "recorder.errors",
     "UsageError": "recorder.errors",
     "VersionConflict": "recorder.errors",
+    "aassert_replays": "replay.testing",
     "agent": "recorder.loop",
     "apply_change": "recorder.payload",
     "areplay": "replay.replayer",
     "arerun": "replay.rerunning",
     "aresume": "replay.rerunning",
+    "assert_replays": "replay.testing",
+    "bisect": "replay.bisecting",
     "blame": "replay.reading",
     "compare_runs": "replay.compare",
     "diff_states": "replay.diff",
@@ -139,6 +149,7 @@ __all__ = [
     "NOT_DONE",
     "AgentReplayError",
     "AgentResult",
+    "Bisection",
     "Change",
     "ChangeRefused",
     "ChangeResult",
@@ -173,11 +184,14 @@ __all__ = [
     "UnregisteredType",
     "UsageError",
     "VersionConflict",
+    "aassert_replays",
     "agent",
     "apply_change",
     "areplay",
     "arerun",
     "aresume",
+    "assert_replays",
+    "bisect",
     "blame",
     "compare_runs",
     "diff_states",

@@ -38,6 +38,9 @@ VERBS = {
     "resume": Verb(
         "Run again", "replaying", "Go on with a run that was interrupted or has crashed, in place.", runs_agents=True
     ),
+    "bisect": Verb(
+        "Run again", "bisecting", "Find the step of a run in which its outcome turns.", runs_agents=True
+    ),
     "export": Verb("Share", "files", "Write a run to a file, for git and for sharing."),
     "verify": Verb("Check", "files", "Check that no recorded event was changed or lost."),
     "schema": Verb("Check", "files", "Print the JSON Schema of the events."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -238,7 +239,7 @@ def rerun(
     if attended:
         from .attended import asked_by_attendant
 
-        wanted = RerunRequest.from_json(asked_by_attendant())
+        wanted = replace(RerunRequest.from_json(asked_by_attendant()), secrets=hidden)
         found = open_for_reading(store)
         return rerun_run(found, found.run(run), app, wanted, edit=False, dry_run=dry_run, as_json=as_json)
     if (step is None) is not from_failure:
