@@ -159,6 +159,21 @@ class Divergence(AgentReplayError):
         return "\n".join([*lines, *[f"note: {note}" for note in self.notes]])
 
 
+class CassetteDiverged(Divergence, AssertionError):
+    """Code does something else than the cassette that a test replays it against.
+
+    Attributes:
+        cassette: the file, as it was named.
+    """
+
+    def __init__(self, cassette: str, divergence: Divergence) -> None:
+        super().__init__(*divergence.differences, notes=divergence.notes)
+        self.cassette = cassette
+
+    def __str__(self) -> str:
+        return f"{self.cassette} does not replay\n{super().__str__()}"
+
+
 class RoundLimitReached(AgentReplayError):
     """The agent did not complete within its `max_rounds`."""
 

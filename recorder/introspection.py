@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from inspect import CO_ITERABLE_COROUTINE
 from types import GeneratorType, GetSetDescriptorType, MemberDescriptorType
@@ -33,13 +34,41 @@ REPR_LIMIT: Final = 1000
 _ADDRESS: Final = re.compile(r"\bat 0x[0-9a-fA-F]+")
 
 
+_recorded_modules: dict[str, str] = {}
+"""While code is executed against a recording: module → the name that it had then, where that is another one."""
+
+
 def class_name(cls: type) -> str:
-    """Return "module:Qualname", cleaned of what JSON cannot hold."""
+    """Return "module:Qualname", cleaned of what JSON cannot hold; the module as the recording has it, if one counts."""
     try:
         module = _module_of(cls)
     except AttributeError:  # it was deleted
         module = None
-    return clean(f"{str.__str__(module) if isinstance_of(module, str) else '?'}:{_qualname_of(cls)}")
+    module = str.__str__(module) if isinstance_of(module, str) else "?"
+    return clean(f"{_recorded_modules.get(module, module)}:{_qualname_of(cls)}")
+
+
+def names_in_this_process(name: str) -> Iterator[str]:
+    """The names by which a class of a recording may be known here, beside its own."""
+    module, colon, qualname = name.partition(":")
+    return (f"{here}{colon}{qualname}" for here, recorded in list(_recorded_modules.items()) if recorded == module)
+
+
+def name_as_recorded(module: str, recorded: str) -> None:
+    """Call the classes of a module as they were called when it had another name, until `module_names_hold` ends."""
+    if module != recorded:
+        _recorded_modules[module] = recorded
+
+
+@contextmanager
+def module_names_hold() -> Iterator[None]:
+    """In this block, modules may be given the names that they had; behind it, they have those from before."""
+    before = dict(_recorded_modules)
+    try:
+        yield
+    finally:
+        _recorded_modules.clear()
+        _recorded_modules.update(before)
 
 
 def isinstance_of(value: Any, cls: type) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from re import _parser  # type: ignore[attr-defined]  # the one parser of these expressions there is
 from typing import Any, Final
@@ -84,6 +85,21 @@ class RedactionRules:
     def off(cls) -> RedactionRules:
         """Return rules by which nothing is a secret: everything is stored as it is."""
         return cls(enabled=False)
+
+    @classmethod
+    def described(cls, description: Mapping[str, Any]) -> RedactionRules:
+        """Return the rules by which a run was recorded, from what its `run.started` says of them.
+
+        Raises:
+            UsageError: it does not say it as we do.
+        """
+        if description.get("enabled") is False:
+            return cls.off()
+        try:
+            patterns = [SecretPattern(name, regex, tuple(needles)) for name, regex, needles in description["own_looks"]]
+            return cls(tuple(description["own_names"]), tuple(patterns), tuple(description["allowed_names"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"these are no redaction rules of ours: {error!r}") from error
 
 
 def _may_run_for_ever(regex: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .errors import UsageError
-from .introspection import class_name, isinstance_of
+from .introspection import class_name, isinstance_of, names_in_this_process
 
 C = TypeVar("C", bound=type)
 
@@ -93,6 +93,9 @@ class TypeRegistry:
         entry = self._by_name.get(name)
         if entry is not None:
             return entry
+        for here in names_in_this_process(name):
+            if here in self._by_name:
+                return self._by_name[here]
         found = self._parent.find(name) if self._parent is not None else None
         return found or self._same_script(name)
 

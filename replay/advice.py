@@ -7,13 +7,17 @@ state that was recorded. Which of these come into question follows from how the 
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .changes import Change
 from .ignoring import KINDS, SAID, rules_for
 from .nearest import RecordedCall
+
+if TYPE_CHECKING:
+    from .divergence import Difference
 
 _RULES: Final = 3  # more rules than this are not worth typing
 _MEANT: Final = "If the code is meant to {}, record the run again; --collect shows what else differs."
@@ -83,6 +87,29 @@ def hint_for(
         f"The code, or something it reads unrecorded, changed {place}: `{fold}` "
         f"starts from the recorded state, without executing the steps before. {rule}"
     ).rstrip()
+
+
+def hint_in_test(difference: Difference, record: str) -> str:
+    """Say what can be done about a difference that a test has found.
+
+    Args:
+        difference: what was found.
+        record: what records the cassette anew, as it is typed.
+    """
+    kind, name = COMPARED.get(difference.kind), difference.name
+    if difference.kind == "other arguments":
+        kind = difference.effect
+    whole = any(not change.keys for change in difference.changes)
+    said = ""
+    if kind in KINDS and difference.changes and (kind == "read" or not whole):
+        rules = rules_for(kind, name, difference.changes)
+        rest = f", and {len(rules) - _RULES:,} more rules" if len(rules) > _RULES else ""
+        shown = ", ".join([json.dumps(rule, ensure_ascii=False) for rule in rules[:_RULES]])
+        said = f"If this is different each time: ignore=[{shown}]{rest}. "
+    if difference.kind == "another value read":
+        said += "Read what is different each time through the context, or record with capture=. "
+    meaning = _MEANINGS.get(difference.kind, "do this")
+    return f"{said}If the code is meant to {meaning}: {record}"
 
 
 def _rule(kind: str | None, name: str | None, changes: Sequence[Change]) -> str:

@@ -20,6 +20,7 @@ from ..recorder.calls import Call, Effect
 from ..recorder.delays import Asked
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.events import Data, Event, ReportData
+from ..recorder.introspection import name_as_recorded
 from ..recorder.kept_apart import with_tags
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
@@ -150,7 +151,16 @@ class RecordedRun(Attachment):
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder."""
         self.recorder = recorder
+        if self.parent is None:
+            self._call_its_module_as_recorded(recorder)
         self.course.attached(self)
+
+    def _call_its_module_as_recorded(self, recorder: RunRecorder) -> None:
+        """Have the classes of the code's module go by the name that it had: a program is `__main__`, and imported."""
+        here = ((recorder.note or {}).get("code") or {}).get("module")
+        recorded = self.script.started.data.code.get("module") if self.script.started is not None else None
+        if here and type(recorded) is str and recorded:
+            name_as_recorded(here, recorded)
 
     # -- events ----------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ..recorder.agent_result import AgentResult
 from ..recorder.attaching import waits
 from ..recorder.errors import Divergence, NothingCaptured, UsageError
-from ..recorder.introspection import is_awaitable
+from ..recorder.introspection import is_awaitable, module_names_hold
 from ..recorder.loop import Agent
 from ..recorder.scope import abandoned, scope_is_carried
 from ..recorder.signals import ProcessStopped, ReplayStopped
@@ -170,6 +170,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
     """
     stack = ExitStack()
     stack.enter_context(waits(course))
+    stack.enter_context(module_names_hold())
     stack.enter_context(scope_is_carried())  # the run may begin in a thread, too
     stack.enter_context(course.turns.watched())
     stack.enter_context(Workers(course))
