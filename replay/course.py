@@ -8,7 +8,7 @@ divergence. The others go on live (`fork`, `resume`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..recorder.attaching import Answer, Attachment, Guard, Waiting
@@ -18,6 +18,7 @@ from ..recorder.events import Data, Event
 from ..recorder.scope import Scope
 from ..recorder.signals import ProcessStopped, ReplayStopped
 from ..recorder.store import EventStore, RunInfo
+from .cancelled_outside import OutsideCancellation
 from .comparison import Comparison
 from .coverage import Coverage
 from .divergence import Difference, value_difference
@@ -30,6 +31,7 @@ from .script import RecordedCall
 from .turns import Deliveries
 
 if TYPE_CHECKING:
+    from .threads import Key
     from .workers import Workers
 
 
@@ -96,6 +98,7 @@ class Course(Waiting):
         self._collect = collect
         self._stopped: BaseException | None = None
         self._comparisons: dict[RecordedRun, Comparison] = {}
+        self._outside: OutsideCancellation | None = None
 
     # -- beginning -------------------------------------------------------------------------------------
 
@@ -109,6 +112,7 @@ class Course(Waiting):
         if self.workers is not None:
             self.workers.begins()
         self.begun = self._began(RecordedRun(self, self.info))
+        self._outside = OutsideCancellation(self.begun)
         if name != self.info.agent:
             self.coverage.note(
                 f"{self.info.id} is a run of {self.info.agent!r}; the agent that is executed is {name!r}"
@@ -307,6 +311,14 @@ class Course(Waiting):
     def goes_on_live(self) -> bool:
         """All code waits at the end of the recording, where it may go on live. Returns whether it does."""
         return False
+
+    def is_cancelled_here(self, following: Key | None, waiting: Container[Key]) -> bool:
+        """All code waits; whether one of the calls that it waits for was cancelled from outside, and is so now."""
+        return self._outside is not None and following is not None and self._outside.cancels(following, waiting)
+
+    def ends_cancelled(self, following: Key | None) -> bool:
+        """All code waits for nothing that was recorded; whether it was cancelled there from outside, and is so now."""
+        return self._outside is not None and following is None and self._outside.ends()
 
     def stuck(self, site: str | None = None) -> None:
         """The code waits, at a line if that is known, for something that the recording knows nothing of."""

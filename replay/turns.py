@@ -371,13 +371,15 @@ class Deliveries:
         """All wait, and nothing can be let through: a call is missing, or the recording is over."""
         if self.threads_at_work():
             return False
+        if self._course.is_cancelled_here(self._peek(), self._waiting):
+            return True
         if not any(data_may_come(turns.loop) for turns in self._turns if not turns.closed):
             try:
                 if self._course.nothing_comes(waits=self._waits_for_the_end):
                     return False
             except ReplayStopped:
                 return self._cancel()
-            if self._course.goes_on_live():
+            if self._course.goes_on_live() or self._course.ends_cancelled(self._peek()):
                 return True  # timers go by the clock now, and the loop must look at them again
         if self._impatient is None and self._turns:  # perhaps something comes that was not recorded
             loop = self._turns[-1].loop
@@ -396,6 +398,8 @@ class Deliveries:
         if then == self.moves() and self._course.stopped is None and not self._course.is_live:
             try:
                 if self._course.nothing_comes(waits=self._waits_for_the_end) or self._course.goes_on_live():
+                    return
+                if self._course.ends_cancelled(self._peek()):
                     return
                 self._tell_of_wait()
             except ReplayStopped:
@@ -448,8 +452,7 @@ class Deliveries:
         if self._impatient is not None:
             self._impatient.cancel()
             self._impatient = None
-        following = self._peek()
-        held = self._held.pop(following, None) if following is not None else None
+        held = self._held.pop(following, None) if (following := self._peek()) is not None else None
         if held is not None and not held.done():
             held.set_result(None)
 
