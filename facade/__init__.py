@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .replay.joining import join as join
     from .replay.reading import blame as blame
     from .replay.reading import state_at as state_at
+    from .replay.reading import watch as watch
     from .replay.replayer import ReplayResult as ReplayResult
     from .replay.replayer import areplay as areplay
     from .replay.replayer import replay as replay
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from .replay.rerunning import rerun as rerun
     from .replay.rerunning import resume as resume
     from .replay.state import RunState as RunState
+    from .replay.watching import Watched as Watched
     from .replay.testing import aassert_replays as aassert_replays
     from .replay.testing import assert_replays as assert_replays
 
@@ -116,6 +118,7 @@ _HOME = {
     "UnregisteredType": "recorder.errors",
     "UsageError": "recorder.errors",
     "VersionConflict": "recorder.errors",
+    "Watched": "replay.watching",
     "aassert_replays": "replay.testing",
     "agent": "recorder.loop",
     "apply_change": "recorder.payload",
@@ -140,6 +143,7 @@ _HOME = {
     "state_at": "replay.reading",
     "to_json_patch": "replay.diff",
     "tool": "recorder.decorators",
+    "watch": "replay.reading",
     "wrap": "recorder.decorators",
 }
 
@@ -209,6 +213,7 @@ __all__ = [
     "state_at",
     "to_json_patch",
     "tool",
+    "watch",
     "wrap",
 ]
 

@@ -129,13 +129,14 @@ def _text_of(key: Any) -> str | None:
     return None
 
 
-def _name_of(key: Any) -> str:
+def name_of(key: Any) -> str:
+    """The name by which a stored key goes that is no text, and what a stored value without insides is as a text."""
     if key is None or type(key) is bool:
         return repr(key)
     if type(key) is dict:
         value = key.get("value")
         if key.get("$type") == "subclass":
-            return _text_of(value) or _name_of(value)
+            return _text_of(value) or name_of(value)
         if key.get("$type") in _BY_VALUE and type(value) is str:
             return value
     return readable(key)
@@ -156,7 +157,7 @@ def _by_name(pairs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     children, odd = {}, {}
     for text, key, value in named_keys:
         if text is None:
-            text = _name_of(key)
+            text = name_of(key)
             if text in taken:
                 text = f"{key['$type'] if type(key) is dict else type(key).__name__}({text})"
             while text in taken:

@@ -136,6 +136,31 @@ def past_of(events: Iterable[Event], keys: Keys, step: int = -1, *, whole: bool 
     return Past(keys, wanted, dict(ends)[wanted], [edit for edit in edits if edit.cause.step <= wanted])
 
 
+def payloads_of(events: Iterable[Event], *, run: str = "") -> Iterator[tuple[int, Any]]:
+    """The payload after each step, in stored form, from the start (step 0) on; what did not change is the same object.
+
+    Args:
+        events: of the run, in order. Kinds not in `FOLDED` may be left out.
+        run: the run's name, for messages.
+
+    Raises:
+        CorruptLog: the log stops making sense; raised where that is noticed, at the latest after the last step.
+    """
+    folded = _Payload(run)
+    number, payload = 0, MISSING
+    for event in events:
+        if event.kind == "round.started":
+            if event.round != number + 1:
+                folded.refuse(event, f"round {event.round} starts, but round {number + 1} comes next")
+            yield number, payload
+            number = event.round
+        elif event.kind in FOLDED:
+            payload = folded.fold(event)
+    if payload is not MISSING:
+        folded.check()
+        yield number, payload
+
+
 def _look(payload: Any, keys: Keys) -> Any:
     place = reached(keys, payload)
     if len(place.keys) < len(keys) or payload is MISSING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..recorder.events import Event
 from ..recorder.locate import open_store
@@ -11,7 +12,10 @@ from ..recorder.store import EventStore, RunInfo, RunRef
 from .changes import Changes
 from .snapshots import from_nearest
 from .state import RunState
-from .timeline import StepChanges, changes_of_step, resolve_step, state_of
+from .timeline import StepChanges, changes_of_step, resolve_step, state_of, states
+
+if TYPE_CHECKING:
+    from .watching import Watched
 
 
 def resolve(run: RunRef, store: EventStore | str | None = None) -> tuple[EventStore, RunInfo]:
@@ -102,6 +106,34 @@ def blame(run: RunRef, path: str, store: EventStore | str | None = None, *, step
 
     found, info = resolve(run, store)
     return blame_of(_folded(found, info), path, step_meant(found, info, step), run=info.id)
+
+
+def watch(run: RunRef, expression: str, store: EventStore | str | None = None, *, whole: bool = False) -> Watched:
+    """What a JMESPath expression comes to at every step of a run.
+
+    Args:
+        run: see `resolve`.
+        expression: such as `order.total`, or `sum(items[].price)`.
+        store: see `resolve`.
+        whole: evaluate it over the whole state, `{payload, messages, …}`, instead of the payload.
+
+    Returns:
+        A `Watched`: `spans` of steps with the same value, in stored form, and the steps in which it `changed`.
+
+    Raises:
+        UsageError: it is no expression, or one that applies to no step.
+        CorruptLog: the log stops making sense.
+    """
+    from .past import payloads_of
+    from .watching import Expression, watch_in
+
+    found, info = resolve(run, store)
+    wanted = Expression(expression)
+    if not whole:
+        return watch_in(payloads_of(_folded(found, info), run=info.id), wanted, run=info.id)
+    events = found.events(info)
+    trees = ((step, state.to_json()) for step, state in states(events, check=False, run=info.id))
+    return watch_in(trees, wanted, run=info.id, root=("payload",))
 
 
 def _folded(store: EventStore, info: RunInfo) -> Iterator[Event]:
