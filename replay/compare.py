@@ -152,13 +152,20 @@ class RunComparison:
         }
 
 
-def compare_runs(run: RunRef, other: RunRef, store: EventStore | str | None = None) -> RunComparison:
+def compare_runs(
+    run: RunRef,
+    other: RunRef,
+    store: EventStore | str | None = None,
+    *,
+    until: tuple[int | None, int | None] = (None, None),
+) -> RunComparison:
     """Compare two runs step by step.
 
     Args:
         run: the first, as "run42", its number, uid, a unique prefix of the uid, or "@last".
         other: the second, likewise.
         store: a store, or the URL of one; by default the one that is found from here.
+        until: the last event of either run that is looked at, the end of a step; by default its last.
 
     Raises:
         RunNotFound: there is no such run; or the run is not there that one of them was forked from.
@@ -174,7 +181,7 @@ def compare_runs(run: RunRef, other: RunRef, store: EventStore | str | None = No
     start = FIRST
     if seq is not None:
         start = _start_of_step(found, old, seq)
-    steps = [list(log.prints(start)) for log in logs]
+    steps = [list(log.prints(start, last)) for log, last in zip(logs, until, strict=True)]
     align = by_content if seq is None else by_number
     pairs = [_pair(None if a is None else steps[0][a], None if b is None else steps[1][b]) for a, b in align(*steps)]
     shared = None

@@ -239,12 +239,12 @@ def test_what_was_recorded_is_text_on_these_pages() -> None:
 
 
 def test_a_damaged_run_is_named_on_these_pages() -> None:
-    """The event that cannot be read, instead of a page."""
+    """The event that cannot be read, beside what is sound."""
     store = MemoryStore()
     record_family(store)
     row = next(row for row in store.rows("run1") if row.kind == "round.finished")
     row.body = b"{"
     browser = client_of(store)
-    assert "event 6" in page(browser, "/compare/run1/run2", 422)
-    assert "event 6" in page(browser, "/runs/run1/export", 422)
+    assert "event 6" in page(browser, "/compare/run1/run2")
+    assert "event 6" in page(browser, "/runs/run1/export")
     page(browser, "/runs/run1/tree")

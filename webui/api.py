@@ -11,17 +11,17 @@ from typing import Any, Final
 from flask import Response
 from werkzeug.exceptions import NotFound
 
-from ..recorder.errors import UsageError
+from ..recorder.errors import CorruptLog, UsageError
 from ..recorder.events import Event
 from ..recorder.store import RunInfo
 from ..replay.between import EDITS, stored_part
 from ..replay.changes import MISSING, to_json
-from ..replay.listing import error_text, row_of
+from ..replay.listing import error_text, moment, row_of
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.paths import split
-from ..replay.reading import blame as blame_of
+from .addresses import place
 from .answers import json_answer
-from .diff_pages import Place, difference_between, place_named
+from .diff_pages import Place, blame_told, place_named
 from .openapi import (
     ANY,
     COUNT,
@@ -39,10 +39,12 @@ from .openapi import (
     ref,
     text,
 )
+from .reader import Damage
 from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, page_of, runs_to_search
 from .run_pages import OTHER_PARTS, PARTS, existing_step, run_named
 from .searching import CURSOR, EACH, HITS, search_runs
 from .site import Site, site
+from .sound import Unread, difference_told
 from .trees import value_at
 from .version import VERSION
 from .views import counted_changes
@@ -172,7 +174,7 @@ def run(run: str) -> Response:
     last = found.reader.last_step(info)
     flying: list[CallEntry] = []
     if info.status in ("running", "crashed"):
-        flying = [call for entry in found.reader.entries(info, last, last + 1) for call in entry.calls]
+        flying = [call for entry in found.reader.entries(info, last, last + 1, {}) for call in entry.calls]
     return json_answer(
         {
             "run": run_json(found, info),
@@ -211,9 +213,10 @@ def steps(run: str, start: int, limit: int) -> Response:
     found, info = site(), run_named(run)
     last = found.reader.last_step(info)
     stop = min(start + limit, last + 1)
-    entries = found.reader.entries(info, start, stop) if start < stop else []
+    damage: Damage = {}
+    entries = found.reader.entries(info, start, stop, damage) if start < stop else []
     return json_answer(
-        {"steps": [step_json(found, info, entry) for entry in entries], "next": stop if stop <= last else None}
+        {"steps": [step_json(found, info, entry, damage) for entry in entries], "next": stop if stop <= last else None}
     )
 
 
@@ -231,11 +234,12 @@ def step(run: str, step: int) -> Response:
     """A step."""
     found, info = site(), run_named(run)
     number_ = existing_step(info, step)
-    share, total = found.reader.share_of(info, number_)
-    entry = found.reader.entry(info, number_, share)
+    damage: Damage = {}
+    share, total = found.reader.share_of(info, number_, damage)
+    entry = found.reader.entry(info, number_, share, damage)
     return json_answer(
         {
-            "step": step_json(found, info, entry),
+            "step": step_json(found, info, entry, damage),
             "decision": entry.decision,
             "requests": [event_json(event) for event in entry.requests],
             "events": total,
@@ -243,8 +247,8 @@ def step(run: str, step: int) -> Response:
     )
 
 
-def step_json(found: Site, info: RunInfo, entry: RoundEntry) -> dict[str, Any]:
-    """What the API says of a step."""
+def step_json(found: Site, info: RunInfo, entry: RoundEntry, damage: Damage) -> dict[str, Any]:
+    """What the API says of a step; of a damaged one what can be read, and `problem` says which event cannot."""
     facts = found.overviews.of(info).step(entry.step)
     names = found.names()
     return {
@@ -260,6 +264,7 @@ def step_json(found: Site, info: RunInfo, entry: RoundEntry) -> dict[str, Any]:
             {"run": names.of(child.run) or child.run, "agent": child.name, "status": child.status}
             for child in entry.children
         ],
+        **({"problem": damage[entry.step]} if entry.step in damage else {}),
     }
 
 
@@ -316,7 +321,15 @@ def _value(value: Any, path: str) -> Response:
             text("to", "The step after, such as run42:7.", pattern=PLACE, required=True, example="@last:1"),
             PART,
         ),
-        record({"from": TEXT, "to": TEXT, "changes": list_of(ref("Change"))}),
+        record(
+            {"from": TEXT, "to": TEXT, "changes": list_of(ref("Change"))},
+            problem=TEXT,
+            compared={
+                "anyOf": [list_of(TEXT), {"type": "null"}],
+                "description": "Of a damaged run the sound places, at those asked for or before, of which the changes "
+                "are told; null if nothing can be told.",
+            },
+        ),
     )
 )
 def diff(part: str, to: str, **given: Any) -> Response:
@@ -326,12 +339,16 @@ def diff(part: str, to: str, **given: Any) -> Response:
     old = place_named("from", start) if start else Place(new.info, max(new.step - 1, 0))
     if part not in EDITS:
         raise UsageError(f"changes of {part} cannot be followed; choose from {', '.join(EDITS)}")
-    found = difference_between(old, new, part)
-    rows = [to_json(change) for change in found.changes]
-    if old.info.uid != new.info.uid:
-        for row, info in zip(rows, found.cause_runs, strict=True):
+    told = difference_told(site().reader, old, new, part)
+    rows = [] if told.found is None else [to_json(change) for change in told.found.changes]
+    if told.found is not None and old.info.uid != new.info.uid:
+        for row, info in zip(rows, told.found.cause_runs, strict=True):
             row["cause"] = None if row["cause"] is None else row["cause"] | {"run": info.id}
-    return json_answer({"from": f"{old.info.id}:{old.step}", "to": f"{new.info.id}:{new.step}", "changes": rows})
+    answer: dict[str, Any] = {"from": place(*old), "to": place(*new), "changes": rows}
+    if told.problems:
+        compared = None if told.found is None else [place(*told.old), place(*told.new)]
+        answer |= {"problem": " ".join(told.problems), "compared": compared}
+    return json_answer(answer)
 
 
 @TABLE.add(
@@ -345,18 +362,16 @@ def diff(part: str, to: str, **given: Any) -> Response:
             Parameter("path", "A JSON Pointer.", {"type": "string", "maxLength": 20_000}, default=""),
             number("step", "The step after which the path means what it means; the last unless given."),
         ),
-        record({"changes": list_of(ref("Change"))}),
+        record({"changes": list_of(ref("Change"))}, problem=TEXT, until=COUNT),
     )
 )
 def blame(run: str, path: str, step: int | None) -> Response:
     """Every change of a value."""
     info = run_named(run)
     number_ = site().reader.last_step(info) if step is None else existing_step(info, step)
-    try:
-        changes = blame_of(info, path, site().store, step=number_)
-    except UsageError as error:
-        raise NotFound(str(error)) from None
-    return json_answer({"changes": [to_json(change) | {"note": getattr(change, "note", None)} for change in changes]})
+    changes, told, problem = blame_told(info, path, number_)
+    rows = [to_json(change) | {"note": getattr(change, "note", None)} for change in changes]
+    return json_answer({"changes": rows, **({"problem": problem, "until": told} if problem else {})})
 
 
 # -- events ---------------------------------------------------------------------------------------------------------
@@ -382,7 +397,7 @@ def events(run: str, after: int, limit: int) -> Response:
     found = list(site().reader.events_after(info, after, limit)) if after < info.head_seq else []
     last = found[-1].seq if found else after
     return json_answer(
-        {"events": [event_json(event) for event in found], "next": last if last < info.head_seq else None}
+        {"events": [event_or_why_json(event) for event in found], "next": last if last < info.head_seq else None}
     )
 
 
@@ -400,10 +415,36 @@ def event(run: str, seq: int, path: str | None) -> Response:
     """An event."""
     info = run_named(run)
     try:
-        found = site().reader.event(info, seq, whole=True)
+        found = site().reader.event_or_why(info, seq, whole=True)
     except UsageError as error:
         raise NotFound(str(error)) from None
+    if isinstance(found, Unread):
+        if path is not None:
+            raise CorruptLog(found.problem, run=info.id, seq=seq)
+        return json_answer(unread_json(found))
     return json_answer(event_json(found)) if path is None else _value(found.data.model_dump(), path)
+
+
+def event_or_why_json(event: Event | Unread) -> dict[str, Any]:
+    """What the API says of an event, whether or not it can be read."""
+    return unread_json(event) if isinstance(event, Unread) else event_json(event)
+
+
+def unread_json(event: Unread) -> dict[str, Any]:
+    """What the API says of an event that cannot be read: what stands beside its data, and in `problem` why."""
+    row = event.row
+    return {
+        "seq": row.seq,
+        "round": row.round,
+        "kind": row.kind,
+        "version": row.version,
+        "time": moment(row.time).isoformat(timespec="microseconds"),
+        "within": row.within,
+        "task": row.task,
+        "data": None,
+        "hash": row.hash,
+        "problem": event.problem,
+    }
 
 
 def event_json(event: Event) -> dict[str, Any]:

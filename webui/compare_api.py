@@ -9,7 +9,7 @@ from flask import Response
 from .answers import json_answer
 from .api import RUN
 from .compare_pages import comparison_of, tree_named
-from .openapi import ANY, COUNT, TEXT, TEXT_OR_NULL, Operation, Schema, Table, list_of, record, text
+from .openapi import ANY, COUNT, DAMAGE, TEXT, TEXT_OR_NULL, Operation, Schema, Table, list_of, record, text
 from .run_pages import run_named
 
 TABLE: Final = Table()
@@ -49,13 +49,18 @@ PAIR: Final = record(
                 "first": {"anyOf": [DIFFERENCE, {"type": "null"}]},
                 "also": list_of(DIFFERENCE),
                 "steps": list_of(PAIR),
-            }
+            },
+            problem=DAMAGE,
         ),
     )
 )
 def compare(run: str, other: str) -> Response:
     """Two runs compared."""
-    return json_answer(comparison_of(run_named(run), run_named(other)).to_json())
+    found, problems = comparison_of(run_named(run), run_named(other))
+    answer = found.to_json()
+    if problems:  # that no sound step differs does not make the runs the same
+        answer |= {"problem": " ".join(problems), "same": False}
+    return json_answer(answer)
 
 
 @TABLE.add(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flask import Blueprint, Flask, Response, current_app, redirect, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
+from ..recorder.errors import CorruptLog
 from ..recorder.store import RunInfo
 from ..replay.changes import Change
 from ..replay.compare import RunComparison, StepPair, compare_runs
@@ -32,6 +33,7 @@ from .pages import page
 from .rendering import path_url, query
 from .run_pages import run_named
 from .site import Kept, site
+from .sound import NO_STEP
 from .tree_views import tree_view
 from .trees import Address
 from .views import RunRow, run_row
@@ -82,15 +84,39 @@ RELATIONS: Final = {
 def register(app: Flask) -> None:
     """Add these pages to an application, and say that it has them."""
     app.register_blueprint(blueprint)
-    app.extensions["agentreplay.compared"] = Kept[RunComparison](KEPT)
+    app.extensions["agentreplay.compared"] = Kept[Compared](KEPT)
     app.extensions["agentreplay"].features.update(FEATURES)
 
 
-def comparison_of(a: RunInfo, b: RunInfo) -> RunComparison:
-    """Two runs compared, as they are now."""
-    kept: Kept[RunComparison] = current_app.extensions["agentreplay.compared"]
+class Compared(NamedTuple):
+    """Two runs compared; of damaged ones as far as they are sound, and `problems` say which events are damaged."""
+
+    runs: RunComparison
+    problems: tuple[str, ...] = ()
+
+
+def comparison_of(a: RunInfo, b: RunInfo) -> Compared:
+    """Two runs compared, as they are now.
+
+    Raises:
+        CorruptLog: not even the start of one of them can be worked out.
+    """
+    kept: Kept[Compared] = current_app.extensions["agentreplay.compared"]
     key = (a.uid, a.head_seq, a.head_hash, b.uid, b.head_seq, b.head_hash)
-    return kept.get(key, lambda: compare_runs(a, b, site().store))
+    return kept.get(key, lambda: _compared(a, b))
+
+
+def _compared(a: RunInfo, b: RunInfo) -> Compared:
+    store, reader = site().store, site().reader
+    try:
+        return Compared(compare_runs(a, b, store))
+    except CorruptLog:
+        sound = [reader.sound(info, reader.last_step(info), from_start=True) for info in (a, b)]
+        problems = tuple([one.problem for one in sound if one.problem])
+        if not problems or any(one.step == NO_STEP for one in sound):
+            raise
+        first, second = [one.seq if one.problem else None for one in sound]
+        return Compared(compare_runs(a, b, store, until=(first, second)), problems)
 
 
 # -- comparing ------------------------------------------------------------------------------------------------------
@@ -175,7 +201,7 @@ def compare_context(old: RunInfo, new: RunInfo) -> dict[str, Any]:
     Raises:
         NotFound: there is no such pair.
     """
-    found = comparison_of(old, new)
+    found, problems = comparison_of(old, new)
     chosen = _pair_wanted(found)
     names = site().names()
     rows = list(_rows(found, chosen, full=request.args.get("all") == "1"))
@@ -184,6 +210,7 @@ def compare_context(old: RunInfo, new: RunInfo) -> dict[str, Any]:
         "b": run_row(new, names),
         "relation": RELATIONS[found.relation].format(a=old.id, b=new.id),
         "is_same": found.is_same,
+        "problems": problems,
         "rows": rows,
         "all_url": path_url("compare", old.id, new.id)
         + query(at=request.args.get("at", ""), all="" if request.args.get("all") else "1"),
@@ -197,7 +224,10 @@ def compare_context(old: RunInfo, new: RunInfo) -> dict[str, Any]:
         "later": "",
     }
     if chosen is not None:
-        context |= _chosen(found, chosen)
+        try:
+            context |= _chosen(found, chosen)
+        except CorruptLog as error:  # the steps can be told apart, and what is in them cannot be read
+            context |= {"problems": (*problems, str(error)), "is_same": False}
     return context
 
 
@@ -370,9 +400,9 @@ def tree(run: str) -> Response:
 
 @blueprint.get("/runs/<run>/export")
 def export(run: str) -> Response:
-    """The run as one file that opens without a server."""
+    """The run as one file that opens without a server; of a damaged one what is sound of it."""
     info = run_named(run)
-    answer = html_answer(html_of(site().store, info))
+    answer = html_answer(html_of(site().store, info, in_part=True))
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", info.agent[:60]).strip("-") or "run"
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}.{info.uid[:13]}.html"'
     return answer

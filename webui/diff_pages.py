@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from ..recorder.errors import UsageError
+from ..recorder.errors import CorruptLog, UsageError
 from ..recorder.store import RunInfo
 from ..replay.between import stored_part
 from ..replay.changes import Change, Changes, summary_of
@@ -25,6 +25,7 @@ from .pages import frame, number_in, page
 from .rendering import render
 from .run_pages import PARTS, calls_by_id, existing_step, path_wanted, run_named, steps_url
 from .site import site
+from .sound import difference_told
 from .views import run_row
 
 blueprint = Blueprint("diff", __name__)
@@ -89,14 +90,6 @@ def part_compared() -> str:
     return part
 
 
-def difference_between(old: Place, new: Place, part: str) -> Difference:
-    """What lies between two places."""
-    parts = () if part == "payload" else (part,)
-    if old.info.uid == new.info.uid:
-        return site().reader.difference(new.info, old.step, new.step, parts)
-    return site().reader.difference_of_two(old, new, parts)
-
-
 @blueprint.get("/diff")
 def diff() -> Response:
     """What lies between two steps, of one run or of two."""
@@ -105,19 +98,8 @@ def diff() -> Response:
         runs = [run_row(info, site().names()) for info in site().runs()[-20:][::-1]]
         return page("diff_start.html", runs=runs)
     old, new = places_wanted()
-    found = difference_between(old, new, part)
-    prefix = "" if part == "payload" else f"/{part}"
-    value = stored_part(found.states[1], part)
-    changes = found.changes if part == "payload" else tuple(_inside(change) for change in found.changes)
-    causes = _causes(found)
-    blame_of_change = _blamed(old, new, part)
-    rows = change_rows(
-        found.changes[:CHANGES],
-        lambda change: causes.get(id(change)),
-        _values(old, part, prefix),
-        _values(new, part, prefix),
-        blame_of=blame_of_change,
-    )
+    told = difference_told(site().reader, old, new, part)
+    shown_old, shown_new = Place(*told.old), Place(*told.new)
     same = old.info.uid == new.info.uid
     return page(
         "diff.html",
@@ -128,12 +110,11 @@ def diff() -> Response:
         same=same,
         part=part,
         parts_of_state=PARTS,
-        summary=summary_of(found.changes),
-        changes=list(rows),
-        more=max(len(found.changes) - CHANGES, 0),
-        sides=side_by_side(value, changes, blame_of_change),
-        decisions=_decisions(found, old, new) if same else [],
-        warnings=[(event.seq, text) for event, text in found.warnings[:CHANGES]],
+        problems=told.problems,
+        shown_old=shown_old,
+        shown_new=shown_new,
+        is_told=told.found is not None,
+        **_changes_told(told.found, shown_old, shown_new, part),
         swapped=diff_url(place(*new), place(*old), part),
         earlier=diff_url(place(old.info, old.step - 1), place(new.info, new.step - 1), part)
         if min(old.step, new.step) > 0
@@ -143,6 +124,31 @@ def diff() -> Response:
         else "",
         command=_command(old, new, part),
     )
+
+
+def _changes_told(found: Difference | None, old: Place, new: Place, part: str) -> dict[str, Any]:
+    """What the template is given of a difference; of one that cannot be told, nothing."""
+    if found is None:
+        return {"summary": "", "changes": [], "more": 0, "sides": [], "decisions": [], "warnings": []}
+    prefix = "" if part == "payload" else f"/{part}"
+    changes = found.changes if part == "payload" else tuple(_inside(change) for change in found.changes)
+    causes = _causes(found)
+    blame_of_change = _blamed(old, new, part)
+    rows = change_rows(
+        found.changes[:CHANGES],
+        lambda change: causes.get(id(change)),
+        _values(old, part, prefix),
+        _values(new, part, prefix),
+        blame_of=blame_of_change,
+    )
+    return {
+        "summary": summary_of(found.changes),
+        "changes": list(rows),
+        "more": max(len(found.changes) - CHANGES, 0),
+        "sides": side_by_side(stored_part(found.states[1], part), changes, blame_of_change),
+        "decisions": _decisions(found, new) if old.info.uid == new.info.uid else [],
+        "warnings": [(event.seq, text) for event, text in found.warnings[:CHANGES]],
+    }
 
 
 def _blamed(old: Place, new: Place, part: str) -> Callable[[Change], str]:
@@ -180,7 +186,7 @@ def _causes(found: Difference) -> dict[int, CauseRow | None]:
     steps = {(run.uid, change.cause.step): run for change, run in pairs if change.cause and change.cause.call}
     calls: dict[str, dict[str, tuple[int, str]]] = {}
     for (uid, step), run in list(steps.items())[:NAMED]:
-        for entry in site().reader.entries(run, step, step + 1):
+        for entry in site().reader.entries(run, step, step + 1, {}):
             calls.setdefault(uid, {}).update(calls_by_id(entry.calls))
     return {
         id(change): cause_row(change.cause, steps_url(run), calls.get(run.uid, {}), run="" if same else run.id)
@@ -188,7 +194,7 @@ def _causes(found: Difference) -> dict[int, CauseRow | None]:
     }
 
 
-def _decisions(found: Difference, old: Place, new: Place) -> list[tuple[int, str, str, str]]:
+def _decisions(found: Difference, new: Place) -> list[tuple[int, str, str, str]]:
     """The steps in between: number, word, why, address."""
     decided = {event.round: event for event in found.entered if event.kind == "step.decided"}
     told = []
@@ -207,15 +213,36 @@ def _command(old: Place, new: Place, part: str) -> str:
     return f"agentreplay diff {old.info.id} {new.info.id} --step {new.step}{rest}" if old.step == new.step else ""
 
 
+def blame_told(info: RunInfo, pointer: str, step: int) -> tuple[Changes, int, str]:
+    """Every change of a value up to a step, as far as it can be told.
+
+    Returns:
+        The changes, the step up to which they are told, and which event is damaged if that is an earlier one.
+
+    Raises:
+        NotFound: nothing was ever there, as far as the run is sound.
+        CorruptLog: not even the start of the run is.
+    """
+    store, problem = site().store, ""
+    try:
+        try:
+            return blame_of(info, pointer, store, step=step), step, ""
+        except CorruptLog as error:
+            sound = site().reader.sound(info, step, from_start=True)
+            problem = sound.problem or str(error)
+            if not 0 <= sound.step < step:
+                raise
+            return blame_of(info, pointer, store, step=sound.step), sound.step, problem
+    except UsageError as error:
+        raise NotFound(". ".join([str(error), *filter(None, [problem])])) from None
+
+
 @blueprint.get("/runs/<run>/blame")
 def blame(run: str) -> Response:
     """Every event that ever changed the value at `path`, newest first."""
     info, pointer = run_named(run), path_wanted()
     step = existing_step(info, _step_wanted(info))
-    try:
-        changes = blame_of(info, pointer, site().store, step=step)
-    except UsageError as error:
-        raise NotFound(str(error)) from None
+    changes, step, problem = blame_told(info, pointer, step)
 
     def at(change: Change, before: bool) -> Any:
         number = max(change.cause.step - 1, 0) if change.cause and before else change.cause.step if change.cause else 0
@@ -235,6 +262,7 @@ def blame(run: str) -> Response:
     context = {
         "run": run_row(info, site().names()),
         "step": step,
+        "problem": problem,
         "shown": shown,
         "rows": rows,
         "summary": count(len(rows), "change"),
@@ -250,7 +278,7 @@ def _calls(info: RunInfo, changes: Changes) -> dict[str, tuple[int, str]]:
     steps = dict.fromkeys(change.cause.step for change in changes if change.cause and change.cause.call)
     found: dict[str, tuple[int, str]] = {}
     for step in list(steps)[:NAMED]:
-        for entry in site().reader.entries(info, step, step + 1):
+        for entry in site().reader.entries(info, step, step + 1, {}):
             found.update(calls_by_id(entry.calls))
     return found
 

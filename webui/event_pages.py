@@ -12,7 +12,9 @@ from .pages import number_in, page
 from .run_pages import existing_step, run_named, steps_url
 from .searching import search
 from .site import site
-from .step_views import event_view
+from .sound import Unread
+from .step_views import event_view, unread_view
+from .trees import Address
 from .views import run_row
 
 blueprint = Blueprint("events", __name__)
@@ -31,11 +33,15 @@ def events(run: str) -> Response:
         after = places_of(found.store, info, step, step + 1).first - 1
     shown = list(found.reader.events_after(info, after, PAGE))
     last = shown[-1].seq if shown else after
+
+    def address(seq: int, field: str) -> Address:
+        return event_values(info.id, seq, field)
+
     return page(
         "events.html",
         run=run_row(info, found.names()),
         events=[
-            (event_view(event, lambda seq, field: event_values(info.id, seq, field)), event.round) for event in shown
+            unread_view(event, address) if isinstance(event, Unread) else event_view(event, address) for event in shown
         ],
         steps_url=steps_url(info),
         after=after,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..recorder.errors import CorruptLog
 from ..recorder.events import Event
 from ..recorder.hashes import content_address
 from ..recorder.store import EventStore, RunInfo
@@ -46,17 +47,20 @@ Progress = Callable[[int, int], None]
 """Called as an export goes on, with the steps that are through and the steps in all."""
 
 
-def data_of(store: EventStore, info: RunInfo, progress: Progress | None = None) -> dict[str, Any]:
+def data_of(
+    store: EventStore, info: RunInfo, progress: Progress | None = None, *, in_part: bool = False
+) -> dict[str, Any]:
     """Gather what a page in a file holds of a run.
 
     Args:
         store, info: the run; one that is still running as far as it is now.
         progress: see there.
+        in_part: of a damaged log give the steps before the damage, if there are any.
 
     Raises:
         CorruptLog: an event cannot be read, or the log stops making sense.
     """
-    return _Collector(store, info, progress).data()
+    return _Collector(store, info, progress, in_part).data()
 
 
 @dataclass(slots=True)
@@ -70,8 +74,10 @@ class _Step:
 
 
 class _Collector:
-    def __init__(self, store: EventStore, info: RunInfo, progress: Progress | None) -> None:
+    def __init__(self, store: EventStore, info: RunInfo, progress: Progress | None, in_part: bool) -> None:
         self._store, self._info, self._progress = store, info, progress
+        self._in_part = in_part
+        self._damage: CorruptLog | None = None
         self._write = ValueWriter()
         self._last = last_step(store, info)
         self._gap = range(STEPS // 2 + 1, self._last - STEPS // 2 + 1) if self._last > STEPS else range(0)
@@ -90,6 +96,8 @@ class _Collector:
 
     def data(self) -> dict[str, Any]:
         entries = [entry for entry in entries_of(self._events()) if entry.step not in self._gap]
+        if self._damage is not None and self._first is None:
+            raise self._damage
         steps: list[dict[str, Any]] = []
         for entry in entries:
             if entry.step == self._gap.stop and self._gap:
@@ -108,11 +116,16 @@ class _Collector:
     # -- reading -----------------------------------------------------------------------------------------
 
     def _events(self) -> Iterator[Event]:
-        for share in rounds(self._decoded()):
-            self._take(share)
-            yield from share
-            if self._progress is not None:
-                self._progress(min(self._state.step, self._last), self._last)
+        try:
+            for share in rounds(self._decoded()):
+                self._take(share)
+                yield from share
+                if self._progress is not None:
+                    self._progress(min(self._state.step, self._last), self._last)
+        except CorruptLog as error:
+            if not self._in_part:
+                raise
+            self._damage = error
 
     def _decoded(self) -> Iterator[Event]:
         for row in self._store.rows(self._info, until=self._info.head_seq):
@@ -141,15 +154,15 @@ class _Collector:
         """Go on to the state after a step, and note what it changed."""
         before = self._state
         step = share[0].round if share[0].kind == "round.started" else 0
-        self._first = self._first or share[0]
-        self._end = share[-1]
         if step in self._gap:
             self._state = fold(share, before, check=False)
+            self._first, self._end = self._first or share[0], share[-1]
             return
         if self._gap and step == self._gap.stop:
             self._behind = self._write.payload(before.stored_payload)
         found = changes_of_step(share, step, state=before, check=False, run=self._info.id)
         self._state = found.after
+        self._first, self._end = self._first or share[0], share[-1]
         if step == 0:
             self._start = self._write.payload(found.after.stored_payload)
         else:
@@ -324,6 +337,7 @@ class _Collector:
             "entries": ENTRIES,
             "steps": [self._gap.start, self._gap.stop - 1] if self._gap else None,
             "most": STEPS,
+            "damage": None if self._damage is None else str(self._damage),
             **{name: self._write.left_out[name] for name in ("large", "long", "full")},
         }
 

@@ -42,8 +42,11 @@ def write_html(
     return len(page)
 
 
-def html_of(store: EventStore, info: RunInfo, progress: Progress | None = None) -> bytes:
-    """The page of a run; see `write_html`."""
+def html_of(store: EventStore, info: RunInfo, progress: Progress | None = None, *, in_part: bool = False) -> bytes:
+    """The page of a run; see `write_html`.
+
+    With `in_part` the page of a damaged run has the steps before the damage, and says so.
+    """
     style = "\n".join([_colours(), _static("export.css")])
     halves = "\n".join([_static("export_values.js"), _static("export.js")])
     script = f"(() => {{\n{halves}\n}})();"
@@ -57,7 +60,7 @@ def html_of(store: EventStore, info: RunInfo, progress: Progress | None = None) 
         version=_version(),
         style=style,
         script=script,
-        data=as_script(data_of(store, info, progress)),
+        data=as_script(data_of(store, info, progress, in_part=in_part)),
     )
 
 

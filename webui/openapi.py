@@ -289,6 +289,8 @@ COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 SECONDS: Final[Schema] = {"type": ["number", "null"]}
 ANY: Final[Schema] = {"description": "A value in stored form."}
 
+DAMAGE: Final[Schema] = {"type": "string", "description": "Which event is damaged and how; what can be read is told."}
+
 NEWS: Final = record({"event": {"enum": ["new", "end"]}, "data": TEXT})
 """Each of the server-sent events of a stream, as a record of its fields; its data is JSON."""
 
@@ -343,7 +345,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "changes": COUNT,
             "warnings": list_of(TEXT),
             "children": list_of(record({"run": TEXT, "agent": TEXT, "status": TEXT})),
-        }
+        },
+        problem=DAMAGE,
     ),
     "Cause": record({"seq": COUNT, "step": COUNT, "kind": TEXT, "call": TEXT_OR_NULL}, run=TEXT),
     "Change": record(
@@ -369,7 +372,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "task": TEXT,
             "data": ANY,
             "hash": TEXT,
-        }
+        },
+        problem=DAMAGE,
     ),
 }
 """The schemas that operations refer to. Whoever adds operations adds theirs."""

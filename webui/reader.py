@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from ..recorder.errors import CorruptLog, UsageError
+from ..recorder.event_codec import StoredEvent
 from ..recorder.events import Event
 from ..recorder.log_end import last_round
 from ..recorder.store import FIRST, EventStore, RunInfo
@@ -28,6 +29,7 @@ from ..replay.state import RunState
 from ..replay.step_places import places_of
 from ..replay.timeline import state_of
 from .overview import Overviews, events_to_fold
+from .sound import Sound, Unread, sound_part
 
 QUICK: Final = 4_000_000
 """What a fold may cost at most for a page to wait for it, in bytes to read; an event counts as `EVENT` of them."""
@@ -118,20 +120,36 @@ class Reader:
             return next(iter(entries_of(share)))
         return next(iter(self.entries(info, step, step + 1, damage)), RoundEntry(step))
 
-    def events_after(self, info: RunInfo, after: int, limit: int) -> Iterator[Event]:
-        """The events behind one, so many at most; large values are tags."""
-        return self._decoded(info, after, min(after + limit, info.head_seq))
+    def events_after(self, info: RunInfo, after: int, limit: int) -> Iterator[Event | Unread]:
+        """The events behind one, so many at most; large values are tags. Those that cannot be read say why."""
+        for row in self.store.rows(info, after, min(after + limit, info.head_seq)):
+            yield self._read(info, row, whole=False)
 
     def event(self, info: RunInfo, seq: int, *, whole: bool = False) -> Event:
         """One event; with `whole` also the large values and conversations that it refers to.
 
         Raises:
             UsageError: the run has no such event.
+            CorruptLog: it cannot be read.
         """
+        row = self._row(info, seq)
+        return self.store.decode(info, row, conversations=whole, blobs=whole)
+
+    def event_or_why(self, info: RunInfo, seq: int, *, whole: bool = False) -> Event | Unread:
+        """Likewise, or why it cannot be read."""
+        return self._read(info, self._row(info, seq), whole=whole)
+
+    def _read(self, info: RunInfo, row: StoredEvent, *, whole: bool) -> Event | Unread:
+        try:
+            return self.store.decode(info, row, conversations=whole, blobs=whole)
+        except CorruptLog as error:
+            return Unread(row, str(error))
+
+    def _row(self, info: RunInfo, seq: int) -> StoredEvent:
         row = next(self.store.rows(info, after=seq - 1, until=seq), None) if 0 <= seq <= info.head_seq else None
         if row is None:
             raise UsageError(f"{info.id} has no event {seq}: it has events 0 to {info.head_seq}")
-        return self.store.decode(info, row, conversations=whole, blobs=whole)
+        return row
 
     def _decoded(self, info: RunInfo, after: int, until: int, damage: Damage | None = None) -> Iterator[Event]:
         for row in self.store.rows(info, after, until):
@@ -157,6 +175,22 @@ class Reader:
             reached = state_of(events, step, state=state, check=False, run=info.id)
             self._keep(info, step, reached)
             return reached
+
+    def sound(self, info: RunInfo, step: int, *, from_start: bool = False) -> Sound:
+        """The last step, up to one, whose state can be worked out; of a sound run that is the step.
+
+        Args:
+            info: the run.
+            step: a step that it has.
+            from_start: not by the help of a state that is known: all events before it are sound then.
+        """
+        with self._heavy:
+            state, events = (
+                (None, events_to_fold(self.store, info, FIRST, self._overviews.give_way))
+                if from_start
+                else self.begin(self.store, info, step)
+            )
+            return sound_part(events, step, state=state, run=info.id)
 
     def difference(self, info: RunInfo, start: int, stop: int, parts: tuple[str, ...] = ()) -> Difference:
         """What lies between two steps of a run, what tags stand for included; see `replay.difference`."""
@@ -206,7 +240,11 @@ class Reader:
         row = next(self.store.rows(info, until=0), None)
         if row is None or row.body is None:
             return 0
-        payload = loads(row.body).get("payload")
+        try:
+            body = loads(row.body)
+        except ValueError:  # damaged; whoever reads it says so
+            body = None
+        payload = body.get("payload") if type(body) is dict else None
         stored = payload.get("size") if is_tag(payload) and payload["$type"] == "blob" else None
         return len(row.body) + (stored if type(stored) is int else 0)
 

@@ -29,7 +29,8 @@ from .pages import frame, number_in, page, row_in_list
 from .reader import Damage
 from .rendering import path_url, query, render
 from .site import Site, site
-from .step_views import MessageView, below, json_nodes, message_of, step_view
+from .sound import NO_STEP, Unread
+from .step_views import MessageView, below, json_nodes, message_of, step_view, unread_nodes
 from .trees import Node, rest_of, tree_of, value_at
 from .views import StepRow, counted_changes, picture_of, run_row, step_rows
 
@@ -278,10 +279,8 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     if nothing:
         context |= _nothing(info, step, part)
     elif not deferred:
-        try:
-            context |= payload_context(info, step, part, entry)
-        except CorruptLog as error:
-            context |= _nothing(info, step, part) | {"problem": str(error), "unknown": True}
+        known = known_context(info, step, part, entry)
+        context |= known | {"problem": problem or known["problem"]}
     return context
 
 
@@ -290,16 +289,35 @@ def late(run: str, step: int) -> AnyResponse:
     """What a step's page left out because it takes a while: the payload and its changes."""
     info, part = run_named(run), part_wanted()
     existing_step(info, step)
-    context = payload_context(info, step, part, site().reader.entry(info, step, []))
+    context = known_context(info, step, part, site().reader.entry(info, step, [], {}))
     if request.headers.get("X-Part") is None:  # without our script: the step's page, now that the state is known
         return redirect(step_url(info.id, step) + query(part="" if part == "payload" else part), 302)
-    return html_answer(render("parts/late.html", **frame(), **context))
+    return html_answer(render("parts/late.html", **frame(), **(context | {"is_late": True})))
 
 
-def payload_context(info: RunInfo, step: int, part: str, entry: RoundEntry) -> dict[str, Any]:
-    """The payload after a step, or another part of the state, and what the step changed of it."""
+def known_context(info: RunInfo, step: int, part: str, entry: RoundEntry) -> dict[str, Any]:
+    """As `payload_context`; of a damaged run what is known of that, and in `problem` which event is damaged."""
+    try:
+        return payload_context(info, step, part, entry) | {"problem": ""}
+    except CorruptLog as error:
+        sound = site().reader.sound(info, step)
+        found = {"problem": sound.problem or str(error), "no_changes": True}
+        if sound.step == step:  # what comes after the damage may follow from a snapshot
+            return payload_context(info, step, part, entry, with_changes=False) | found
+        found["sound_url"] = step_url(info.id, sound.step) if sound.step != NO_STEP else ""
+        return _nothing(info, step, part) | found | {"unknown": True, "sound_step": sound.step}
+
+
+def payload_context(
+    info: RunInfo, step: int, part: str, entry: RoundEntry, *, with_changes: bool = True
+) -> dict[str, Any]:
+    """The payload after a step, or another part of the state, and what the step changed of it.
+
+    Raises:
+        CorruptLog: that cannot be worked out.
+    """
     reader = site().reader
-    if step == 0 or part in OTHER_PARTS:
+    if step == 0 or part in OTHER_PARTS or not with_changes:
         difference, state = None, reader.state(info, step)
     else:
         parts = () if part == "payload" else (part,)
@@ -327,6 +345,10 @@ def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     return {
         "nodes": [],
         "unknown": False,
+        "no_changes": False,
+        "is_late": False,
+        "sound_url": "",
+        "sound_step": NO_STEP,
         "messages": [],
         "earlier": 0,
         "changes": [],
@@ -435,10 +457,13 @@ def event_value(run: str, seq: int) -> AnyResponse:
     info, pointer = run_named(run), path_wanted()
     tokens = split(pointer)
     try:
-        event = site().reader.event(info, seq, whole=bool(tokens))
+        event = site().reader.event_or_why(info, seq, whole=bool(tokens))
     except UsageError as error:
         raise NotFound(str(error)) from None
     address = event_values(info.id, seq)
+    if isinstance(event, Unread):
+        nodes = unread_nodes(event)
+        return _part_or_page(info, step_url(info.id, event.row.round), nodes, f"event {seq}")
     if not tokens:
         return _part_or_page(info, step_url(info.id, event.round), json_nodes(event, address), f"event {seq}")
     return _value(info, step_url(info.id, event.round), event.data.model_dump(), pointer, address)

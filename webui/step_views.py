@@ -12,6 +12,7 @@ from ..replay.changes import MISSING
 from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
+from .sound import Unread
 from .trees import LINES, TEXT, Address, Node, in_line, lines_of, rest_of, told_elsewhere, tree_of
 from .usage import cost_in, tokens_in
 from .views import SIGN_OF_CALL, short_cost
@@ -23,6 +24,9 @@ CALLS: Final = 60
 EVENTS: Final = 100
 MESSAGES: Final = 20
 """Calls, events and messages of a step that are sent at once; the rest loads on demand."""
+
+STORED: Final = TEXT
+"""Bytes of an event that cannot be read that are shown."""
 
 FEW_NODES: Final = 40
 """Nodes of the trees of calls and requests, of which there may be many."""
@@ -108,13 +112,14 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """An event: its envelope in words; its data loads on demand."""
+    """An event: its envelope in words; its data loads on demand. `problem` says why it cannot be read, if so."""
 
     seq: int
     kind: str
     time: str
     where: str
     href: str
+    problem: str = ""
 
 
 @dataclass(slots=True)
@@ -407,6 +412,23 @@ def _note(event: Event) -> list[tuple[str, str, int]]:
             return []
     fields = {name: value for name, value in data if value is not None}
     return [(visible(event.kind[:60]), readable(fields, 300), event.seq)]
+
+
+def unread_view(event: Unread, address: EventAddress) -> EventView:
+    """An event that cannot be read: what stands beside its data."""
+    row = event.row
+    where = [f"round {row.round}", *([f"in call {visible(row.within[:40])}"] if row.within is not None else [])]
+    href = address(row.seq, "")("", 0)
+    return EventView(row.seq, visible(row.kind[:80]), "", ", ".join([*where, "damaged"]), href, event.problem)
+
+
+def unread_nodes(event: Unread) -> list[Node]:
+    """Why an event cannot be read, and the beginning of what is stored, as a tree."""
+    nodes = [Node("problem", "", "", "other", visible(event.problem))]
+    if event.row.body is not None:
+        begins = visible(event.row.body[:STORED].decode("utf-8", "backslashreplace"))
+        nodes.append(Node("stored", "", "", "other", begins + ("…" if len(event.row.body) > STORED else "")))
+    return nodes
 
 
 def json_nodes(event: Event, address: Address) -> list[Node]:

@@ -368,6 +368,7 @@ function contents() {
   const told = [`The run ${run.uid} of ${shown(run.agent)}: the payload after each step, its changes and what made them, `
     + "calls, messages and decisions. It is text, and needs no network."];
   const out = [];
+  if (left.damage) out.push(`all from the damage on: ${shown(left.damage)}`);
   if (left.large) out.push(`${counted(left.large, "value")} of more than ${left.limit}`);
   if (left.long) out.push(`${counted(left.long, "container")} of more than ${counted(left.entries, "item")}`);
   if (left.full) out.push(`${counted(left.full, "value")} for which there was no more room`);
@@ -383,7 +384,7 @@ function contents() {
 
 function facts() {
   const last = steps[steps.length - 1];
-  const at = run.status === "failed" && last ? ` at step ${last.n}` : "";
+  const at = run.status === "failed" && last && last.n === run.last ? ` at step ${last.n}` : "";
   $("standing").classList.add(run.status);
   $("standing").append(el("span", "mark", run.mark + " "), shown(run.status) + at);
   const tokens = run.tokens && `${run.tokens} tokens`;
@@ -392,6 +393,11 @@ function facts() {
   $("facts").textContent = told.filter(Boolean).join(" · ");
   $("of").textContent = `of ${run.last.toLocaleString("en")}`;
   if (contents()) $("facts").textContent += " · some values are left out (?)";
+  if (data.left_out.damage) {
+    const until = last ? `The steps up to ${last.n} are here, those after it cannot be worked out. ` : "";
+    $("damage").append("✕ " + until + shown(data.left_out.damage));
+    $("damage").hidden = false;
+  }
 }
 
 function keys(event) {
