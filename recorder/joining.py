@@ -14,7 +14,6 @@ call belongs to that of the call. In a forked child the block stands inside the 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
@@ -356,27 +355,3 @@ def _abandon(recorder: JoinedRecorder) -> None:
     """Leave a run of which the joining was cancelled meanwhile."""
     recorder.leave()
     recorder.close()
-
-
-def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: StorePolicy = "raise") -> JoinedBlock:
-    """Add to a run that another process records: `with join("run42") as run:` (or `async with`).
-
-    Within the block effects are recorded in that run (`run.tool`, `run.model`, callables made effects with `@tool`,
-    `@model` and `wrap`), as are values read, reports, child runs and events of your own. Payload, rounds, decisions,
-    conversation and questions to people belong to the process that records the run; it has to wait for this block
-    before it ends the run. What comes after that end is not recorded, which `logging` is told.
-
-    Args:
-        run: the run, which is in progress: "run42", or its uid, as `run.id` and `run.uid` say there.
-        store: where it is: a store, or a URL; by default that of the run in which this code, or the process that it
-            was forked from, stands; else the one that is found from here.
-        on_store_error: "raise" (default) or "warn": what a failing store means for the block.
-
-    Raises:
-        UsageError: the run is not in progress, or this process has other redaction rules for its store; raised where
-            the block is entered.
-        StoreError: the run cannot be found or written to; raised there, too.
-    """
-    block = JoinedBlock(run, store, on_store_error)
-    block.caller = sys._getframe(1).f_code
-    return block

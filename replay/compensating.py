@@ -26,7 +26,7 @@ from ..recorder.effects import declared_compensable
 from ..recorder.errors import CompensationFailed, RedactedValue, UnknownType, UsageError
 from ..recorder.events import Event
 from ..recorder.introspection import is_awaitable
-from ..recorder.joining import JoinedRun, join
+from ..recorder.joining import JoinedBlock, JoinedRun
 from ..recorder.redaction import find_tokens
 from ..recorder.scope import BackgroundThread
 from ..recorder.store import FIRST, EventStore, RunInfo
@@ -197,7 +197,7 @@ def compensate(store: EventStore, info: RunInfo, compensations: Sequence[Compens
 
 
 def _compensate(store: EventStore, info: RunInfo, compensations: Sequence[Compensation]) -> None:
-    with join(info.uid, store=store) as run:
+    with JoinedBlock(info.uid, store, "raise") as run:
         for one in compensations:
             try:
                 _call(run, one)

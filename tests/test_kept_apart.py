@@ -210,6 +210,11 @@ def test_a_conversation_of_an_older_release_is_read() -> None:
     digest = digest_of([content_address(dumps(item)) for item in messages])
     body = {"request": {"/a/b": {"$type": "messages", "hash": digest, "count": 1}, "a": {"b": 1}}}
     names: list[str] = []
-    fill(body, lambda name: names.append(name) or messages, lambda address: None, None)  # type: ignore[func-returns-value]
+
+    def conversation(name: str) -> list[dict[str, str]]:
+        names.append(name)
+        return messages
+
+    fill(body, conversation, lambda address: None, None)
     assert names == ["/a/b"]
     assert body == {"request": {"/a/b": messages, "a": {"b": 1}}}
