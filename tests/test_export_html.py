@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -270,6 +271,59 @@ def test_changes_of_lists_are_in_a_page_in_an_order_that_applies() -> None:
     data = page_of(log.events).data
     expected = [state.stored_payload for _, state in states(log.events)]
     assert [same(*pair) for pair in zip(states_in(data), expected, strict=True)] == [True] * 5
+
+
+def test_tags_and_cost_are_in_a_page_where_they_are_known() -> None:
+    """As the pages show them: of the run, and of each step what its calls cost; nothing where usage does not say."""
+    store = MemoryStore()
+    with ar.record("priced", store=store, tags=["nightly", BAD[:64]]) as run:
+        for cost in (0.5, 0.25):
+            with run.round() as r:
+                r.model("m", {"q": "dear"}, lambda q, cost=cost: {"usage": {"input_tokens": 7, "cost": cost}})
+        with run.round() as r:
+            r.model("m", {"q": "free"}, lambda q: {"usage": {"input_tokens": 7}})
+    data = Page(html_of(store, store.run("run1")).decode()).data
+    assert (data["run"]["tags"], data["run"]["cost"], data["run"]["tokens"]) == (["nightly", BAD[:64]], "0.75", "21")
+    assert [step["cost"] for step in data["steps"]] == ["", "0.5", "0.25", ""]
+    plain = page_of(EventBuilder({}).events).data["run"]
+    assert (plain["tags"], plain["cost"]) == ([], "")
+
+
+@dataclass
+class Asked:
+    history: Any
+    model: str
+
+
+def test_messages_are_in_a_page_wherever_in_a_request_they_stand() -> None:
+    """Nested, in fields of an object, in a tuple, under keys that are no texts: by their numbers, each once."""
+    texts = [f"message {n} " + "x" * 600 for n in range(3)]
+    messages = [{"role": "user", "content": text} for text in texts]
+    store = MemoryStore()
+    with ar.record("deep", store=store) as run, run.round() as r:
+        request = {
+            "messages": messages,
+            "body": {"messages": messages, "n": 1},
+            "asked": Asked(tuple(messages[:2]), "large"),
+            "either": (messages, 7),
+            "lists": [[1], messages],
+            "by": {1: messages[1:]},
+            "system": {"prompt": "s" * 2_000},
+        }
+        r.model("m", request, lambda **given: "yes")
+    data = Page(html_of(store, store.run("run1")).decode()).data
+    assert [read_back(message) for message in data["messages"]] == messages
+    (asked,) = data["steps"][1]["calls"][0]["asked"]
+    parts = dict(zip(asked["o"][::2], asked["o"][1::2], strict=True))
+    assert parts == {
+        "messages": {"m": [0, 1, 2]},
+        "body": {"o": ["messages", {"m": [0, 1, 2]}, "n", 1]},
+        "asked": {"o": ["history", {"m": [0, 1]}, "model", "large"], "t": "Asked"},
+        "either": {"o": ["0", {"m": [0, 1, 2]}, "1", 7], "t": "tuple"},
+        "lists": [[1], {"m": [0, 1, 2]}],
+        "by": {"o": ["1", {"m": [1, 2]}], "t": "dict"},
+        "system": {"o": ["prompt", "s" * 2_000]},
+    }
 
 
 def test_long_runs_are_cut_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,13 @@ from typing import Any, Final
 from ..recorder.errors import CorruptLog
 from ..recorder.events import Event
 from ..recorder.hashes import content_address
+from ..recorder.kept_apart import references
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import dumps, loads
 from ..replay.causes import Edit, with_causes
 from ..replay.changes import MISSING, Change, Changes, to_json_patch
 from ..replay.diff import diff_values
+from ..replay.insides import inside_of
 from ..replay.listing import error_text, how_long, standing, when
 from ..replay.outline import CallEntry, RoundEntry, entries_of
 from ..replay.paths import split
@@ -29,8 +31,8 @@ from ..replay.reducer import fold
 from ..replay.state import RunState
 from ..replay.timeline import PayloadChange, changes_of_step, rounds
 from .export_values import ENTRIES, LIMIT, ValueWriter
-from .usage import tokens_in
-from .views import MARKS, short_number
+from .usage import cost_in, tokens_in
+from .views import MARKS, short_cost, short_number
 
 VERSION: Final = 1
 """Of the form of the data."""
@@ -42,6 +44,9 @@ NOTE: Final = 400
 """Characters of a note."""
 
 _WITHOUT_BLOBS: Final = ("model.", "tool.", "value.", "report", "x.")
+
+NUMBERS: Final = "numbers"
+"""Where in the tag of a conversation the numbers of its messages are."""
 
 Progress = Callable[[int, int], None]
 """Called as an export goes on, with the steps that are through and the steps in all."""
@@ -90,7 +95,7 @@ class _Collector:
         self._changes: dict[int, Changes] = {}
         self._weights: dict[int, int] = {}
         self._said: dict[int, list[int]] = {}
-        self._requests: dict[int, tuple[Any, dict[str, list[int]]]] = {}
+        self._requests: dict[int, Any] = {}
         self._messages: list[Any] = []
         self._numbers: dict[str, int] = {}
 
@@ -132,9 +137,15 @@ class _Collector:
             blobs = not row.kind.startswith(_WITHOUT_BLOBS)
             event = self._store.decode(self._info, row, conversations=False, blobs=blobs)
             if row.kind == "model.called" and event.round not in self._gap:
-                listed = {name: self._learnt(addresses) for name, addresses in row.conversations.items()}
-                self._requests[row.seq] = event.data.request, listed
+                self._number_conversations(event.data.request, row.conversations)
+                self._requests[row.seq] = event.data.request
             yield event
+
+    def _number_conversations(self, request: Any, conversations: Mapping[str, Sequence[str]]) -> None:
+        """Say in the tags of a request's conversations, wherever they stand, which messages they are."""
+        for found in references({"request": request}):
+            if found.tag["$type"] == "messages" and found.name in conversations:
+                found.holder[found.key] = {**found.tag, NUMBERS: self._learnt(conversations[found.name])}
 
     def _learnt(self, addresses: Sequence[str]) -> list[int]:
         """The numbers of some messages; those that are new are read and written."""
@@ -194,7 +205,8 @@ class _Collector:
         info = self._info
         started = self._first.data if self._first is not None and self._first.kind == "run.started" else None
         finished = self._end.data if self._end is not None and self._end.kind == "run.finished" else None
-        usage = tokens_in(self._state.usage)
+        usage, cost = tokens_in(self._state.usage), cost_in(self._state.usage)
+        tags = getattr(started, "tags", None)
         code = getattr(started, "code", None) or {}
         error = getattr(finished, "error", None)
         value = getattr(finished, "value", None)
@@ -207,6 +219,8 @@ class _Collector:
             "started": when(info.started),
             "took": how_long(info.duration),
             "tokens": "" if usage is None else short_number(usage),
+            "cost": "" if cost is None else short_cost(cost),
+            "tags": [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else [],
             "origin": info.origin,
             "fork_of": info.fork_of,
             "parent": info.parent,
@@ -226,6 +240,7 @@ class _Collector:
         changes = self._changes.get(entry.step, Changes())
         tokens = [tokens_in(call.usage) for call in entry.calls if call.usage]
         known = [number for number in tokens if number is not None]
+        costs = [cost for call in entry.calls if (cost := cost_in(call.usage)) is not None]
         places = {(str(change.kind), change.path): at for at, change in enumerate(changes)}
         return {
             "n": entry.step,
@@ -236,6 +251,7 @@ class _Collector:
             "seconds": entry.duration,
             "took": how_long(entry.duration),
             "tokens": short_number(sum(known)) if known else "",
+            "cost": short_cost(sum(costs)) if costs else "",
             "size": self._weights.get(entry.step, 0),
             "bytes": size_of(self._weights.get(entry.step, 0)),
             "decision": None if entry.decision is None else self._write.value(entry.decision),
@@ -294,17 +310,23 @@ class _Collector:
 
     def _asked_in(self, call: CallEntry) -> Any:
         """What a call was asked, in a list; of a model's conversations the numbers of the messages."""
-        request, conversations = self._requests.get(call.seq, (call.asked, {}))
-        return [self._arguments(request, conversations)]
-
-    def _arguments(self, asked: Any, conversations: Mapping[str, list[int]]) -> Any:
+        asked = self._requests.get(call.seq, call.asked)
         if type(asked) is not dict or "$type" in asked:
-            return self._whole(asked)
-        parts: list[Any] = []
-        for name, value in asked.items():
-            told = {"m": conversations[name]} if name in conversations else self._whole(value)
-            parts += [name, told]
-        return {"o": parts}
+            return [self._part(asked)]
+        return [{"o": [told for name, value in asked.items() for told in (name, self._part(value))]}]
+
+    def _part(self, stored: Any) -> Any:
+        """A part of what a call was asked; what refers to something that is kept apart is gone into."""
+        if type(stored) is dict and NUMBERS in stored and stored.get("$type") == "messages":
+            return {"m": stored[NUMBERS]}
+        inside = inside_of(stored)
+        if inside is None or not _refers(stored):
+            return self._whole(stored)
+        if type(stored) is list:
+            return [self._part(item) for item in stored]
+        named = inside.items() if type(inside) is dict else [(str(at), item) for at, item in enumerate(inside)]
+        told = {"o": [part for name, value in named for part in (name, self._part(value))]}
+        return told | {"t": _class_of(stored)} if "$type" in stored else told
 
     def _whole(self, stored: Any) -> Any:
         """A value of a call; a large one stands for itself by its size, and is read only if it is not too large."""
@@ -354,6 +376,18 @@ def _operation(operation: Mapping[str, Any], places: Mapping[tuple[str, str], in
     if name == "move":
         return [name, keys, split(operation["from"])]
     return [name, keys] if name == "remove" else [name, keys, places[name, operation["path"]]]
+
+
+def _refers(stored: Any) -> bool:
+    """Whether something in a value of a request is kept apart."""
+    content = dumps(stored)
+    return b'"$type":"messages"' in content or b'"$type":"blob"' in content
+
+
+def _class_of(tag: Mapping[str, Any]) -> str:
+    """What a tag is of, in a word."""
+    name = tag.get("class")
+    return name.rpartition(":")[2] if isinstance(name, str) else str(tag["$type"])
 
 
 def _note(event: Event) -> list[str] | None:

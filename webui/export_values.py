@@ -9,6 +9,8 @@ look like numbers first. So values are written in a form of their own, of which 
 | `{"n": "1.0"}` | a number, as its JSON has it |
 | `{"o": [key, value, key, value]}` | an object, its keys in order |
 | `{"t": "Decimal('1.10')", "j": "{…}"}` | a tagged value: as people read it, and its stored form as JSON |
+| `{"o": […], "t": "Request"}` | a tagged value that holds messages: what is in it, and of what class it is |
+| `{"m": [0, 1]}` | messages of a request, by their numbers |
 | `{"x": "text, 31,204 characters", "s": "It was a"}` | left out, because it is large; of a text how it starts |
 
 What is large is decided here, by rule: so a file can be opened, and says what is not in it.

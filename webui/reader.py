@@ -244,7 +244,7 @@ class Reader:
             body = loads(row.body)
         except ValueError:  # damaged; whoever reads it says so
             body = None
-        payload = body.get("payload") if type(body) is dict else None
+        payload: Any = body.get("payload") if type(body) is dict else None
         stored = payload.get("size") if is_tag(payload) and payload["$type"] == "blob" else None
         return len(row.body) + (stored if type(stored) is int else 0)
 

@@ -3,6 +3,7 @@
 // -- the list ------------------------------------------------------------------------------------------------------
 
 const isFailed = (step) => step.outcome === "failed" || (step.calls || []).some((call) => call.status === "failed");
+const TAGS = 3;
 const longest = Math.max(...steps.map((step) => step.seconds || 0), 0);
 const rows = [];
 
@@ -49,7 +50,7 @@ function headOf(step) {
   const title = step.n ? `Step ${step.n}` : "The start";
   const word = step.word ? ` · ${shown(step.word)}` : "";
   const outcome = step.outcome ? ` → ${step.outcome}` : step.n ? " → in progress" : "";
-  const facts = [step.took, step.tokens && `${step.tokens} tokens`, `payload ${step.bytes}`].filter(Boolean).join(" · ");
+  const facts = [step.took, step.tokens && `${step.tokens} tokens`, step.cost && `cost ${step.cost}`, `payload ${step.bytes}`].filter(Boolean).join(" · ");
   const head = [el("h2", isFailed(step) ? "failed" : "", title + word + outcome), el("p", "quiet", facts)];
   if (step.why !== null) head.push(textOrValue(step.why, "why"));
   if (step.error) head.push(el("p", "error", "✕ ", textOrValue(step.error, "inline")));
@@ -367,6 +368,7 @@ function contents() {
   const left = data.left_out;
   const told = [`The run ${run.uid} of ${shown(run.agent)}: the payload after each step, its changes and what made them, `
     + "calls, messages and decisions. It is text, and needs no network."];
+  if (run.tags.length) told.push(`Its tags: ${run.tags.map(shown).join(", ")}.`);
   const out = [];
   if (left.damage) out.push(`all from the damage on: ${shown(left.damage)}`);
   if (left.large) out.push(`${counted(left.large, "value")} of more than ${left.limit}`);
@@ -389,8 +391,10 @@ function facts() {
   $("standing").append(el("span", "mark", run.mark + " "), shown(run.status) + at);
   const tokens = run.tokens && `${run.tokens} tokens`;
   const from = [run.entry_point && shown(run.entry_point), run.fork_of && `fork of ${run.fork_of}`];
-  const told = [counted(run.last, "step"), run.took, tokens, run.started, ...from];
+  const told = [counted(run.last, "step"), run.took, tokens, run.cost && `cost ${run.cost}`, run.started, ...from];
   $("facts").textContent = told.filter(Boolean).join(" · ");
+  for (const tag of run.tags.slice(0, TAGS)) $("tags").append(el("span", "tag clip", shown(tag)));
+  if (run.tags.length > TAGS) $("tags").append(el("span", "quiet", `and ${run.tags.length - TAGS} more`));
   $("of").textContent = `of ${run.last.toLocaleString("en")}`;
   if (contents()) $("facts").textContent += " · some values are left out (?)";
   if (data.left_out.damage) {

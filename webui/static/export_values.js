@@ -52,11 +52,13 @@ function button(name, label, act) {
 
 // -- values --------------------------------------------------------------------------------------------------------
 // A text, true, false, null, a small integer and a list are themselves; {n} is a number, {o} an object, {t} a value
-// that JSON has no word for, {x} one that is not in this file, {m} a list of messages.
+// that JSON has no word for, {x} one that is not in this file, {m} a list of messages. {o} with {t} is of a class.
 
 const isObject = (value) => value !== null && typeof value === "object" && value.o !== undefined;
 const isParent = (value) => Array.isArray(value) || isObject(value);
 const size = (value) => Array.isArray(value) ? value.length : value.o.length / 2;
+const talks = (value) => value !== null && typeof value === "object"
+  && (value.m !== undefined || (Array.isArray(value) ? value : isObject(value) ? value.o : []).some(talks));
 const messagesIn = (value) => value.m.map((number) => data.messages[number]);
 
 function kindOf(value) {
@@ -85,7 +87,7 @@ function whole(value, room = Infinity) {
   if (typeof value === "string") return value.length > room ? quoted(value.slice(0, room)) + "…" : quoted(value);
   if (value === null || typeof value !== "object") return String(value);
   if (value.n !== undefined) return value.n;
-  if (value.t !== undefined) return shown(value.t);
+  if (value.t !== undefined && !isObject(value)) return shown(value.t);
   if (value.x !== undefined) return `(left out: ${shown(value.x)})`;
   if (value.m !== undefined) return `(${counted(value.m.length, "message")})`;
   let text = "";
@@ -95,7 +97,7 @@ function whole(value, room = Infinity) {
     if (!isList) text += quoted(value.o[place]) + ": ";
     text += whole(isList ? value[place] : value.o[place + 1], room - text.length);
   }
-  return isList ? `[${text}]` : `{${text}}`;
+  return isList ? `[${text}]` : `${value.t === undefined ? "" : shown(value.t)}{${text}}`;
 }
 
 /** A text as lines, the first of them unless all are wanted. */
@@ -181,11 +183,24 @@ function sign(kind) {
 }
 
 function node(key, value, keys, marks, open) {
+  if (value !== null && typeof value === "object" && value.m !== undefined) return talk(key, value, keys, marks);
   const isOpened = isParent(value) && size(value) && (marks.inside.has(pathOf(keys)) || !inlineFits(value));
   return isOpened ? parent(key, value, keys, marks, open) : leaf(key, value, keys, marks);
 }
 
-const inlineFits = (value) => whole(value, INLINE + 1).length <= INLINE;
+const inlineFits = (value) => whole(value, INLINE + 1).length <= INLINE && !talks(value);
+
+/** Messages in a tree: a line that opens them. */
+function talk(key, value, keys, marks) {
+  const row = el("li", "");
+  const box = el("details", "");
+  box.append(el("summary", "", ...label(key, keys, marks), " ", el("span", "quiet", whole(value))));
+  box.addEventListener("toggle", () => {
+    if (box.open && box.childElementCount === 1) box.append(conversation(messagesIn(value)));
+  });
+  row.append(box);
+  return row;
+}
 
 function label(key, keys, marks) {
   const change = marks.at.get(pathOf(keys));
@@ -225,7 +240,7 @@ function parent(key, value, keys, marks, open) {
   const row = el("li", change ? change.kind : marks.inside.has(path) ? "inside" : "");
   row.dataset.path = path;
   const box = el("details", "");
-  const kind = Array.isArray(value) ? `[${counted(value.length, "item")}]` : `{${counted(size(value), "key")}}`;
+  const kind = Array.isArray(value) ? `[${counted(value.length, "item")}]` : `${value.t === undefined ? "" : shown(value.t) + " "}{${counted(size(value), "key")}}`;
   box.append(el("summary", "", ...label(key, keys, marks), " ", el("span", "quiet", kind), ...was(keys, marks)));
   const fill = () => {
     if (box.open && box.childElementCount === 1) {

@@ -1,0 +1,86 @@
+"""A run in a file, in a browser: its tags and cost, messages wherever they stand, and what is left of a damaged one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import agentreplay as ar
+import pytest
+from agentreplay.recorder.memory_store import MemoryStore
+from agentreplay.webui.export_html import html_of
+from looking import expect_fit
+from playwright.sync_api import BrowserContext, Page, expect
+
+
+@dataclass
+class Asked:
+    history: Any
+    model: str
+
+
+def files(folder: Path) -> tuple[Path, Path]:
+    """A run with tags, a cost and messages within messages; and the same with a damaged event."""
+    store = MemoryStore()
+    messages = [{"role": "user", "content": f"message {n} " + "x" * 600} for n in range(3)]
+    with ar.record("deep", store=store, tags=["nightly", "<b>bold</b>", "three", "four"]) as run:
+        for _ in range(2):
+            with run.round() as r:
+                request = {"asked": Asked(messages, "large"), "body": {"messages": messages}}
+                r.model("m", request, lambda **given: {"usage": {"cost": 0.5}})
+    whole, part = folder / "whole.html", folder / "part.html"
+    whole.write_bytes(html_of(store, store.run("run1")))
+    damaged = next(row for row in store.rows("run1") if row.kind == "model.returned" and row.round == 2)
+    damaged.body = b"{"
+    part.write_bytes(html_of(store, store.run("run1"), in_part=True))
+    return whole, part
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Both files; recorded in a thread of their own, apart from the event loop of Playwright."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(files, tmp_path_factory.mktemp("written")).result()
+
+
+@pytest.fixture
+def tab(context: BrowserContext) -> Iterator[Page]:
+    """A tab in which nothing may go wrong."""
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    yield page
+    page.close()
+    assert problems == []
+
+
+def test_messages_open_where_they_stand_in_a_request(tab: Page, written: tuple[Path, Path]) -> None:
+    """In a field of an object and in a nested object: a line with their number, which opens them."""
+    tab.goto(written[0].as_uri())
+    expect(tab.locator("#tags .tag")).to_have_text(["nightly", "<b>bold</b>", "three"])
+    expect(tab.locator("#tags")).to_contain_text("and 1 more")
+    expect(tab.locator("#facts")).to_contain_text("cost 1")
+    expect(tab.locator("#head")).to_contain_text("cost 0.5")
+    call = tab.locator(".call")
+    call.locator("summary").first.click()
+    expect(call).to_contain_text("Asked {2 keys}")
+    call.get_by_text("(3 messages)", exact=True).first.click()
+    expect(call.locator(".message")).to_have_count(3)
+    expect(call.locator(".message").nth(1)).to_contain_text("message 1 xxx")
+
+
+def test_a_damaged_run_in_a_file_says_so(tab: Page, written: tuple[Path, Path]) -> None:
+    """Above the steps that are there, at any width."""
+    tab.goto(written[1].as_uri())
+    notice = tab.get_by_role("alert")
+    expect(notice).to_contain_text("The steps up to 1 are here, those after it cannot be worked out.")
+    expect(notice).to_contain_text("(model.returned)")
+    expect(tab.locator("#steps .row")).to_have_count(2)
+    expect_fit(tab)
+    tab.goto(written[0].as_uri())
+    expect(tab.locator("#steps .row")).to_have_count(3)
+    expect(tab.locator("#damage")).to_be_hidden()
