@@ -223,6 +223,8 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name == "replay":
         return import_module(".replay", __name__)  # the package, which can be called
+    if name == "strands":
+        return import_module(".recorder.integrations.strands", __name__)  # an extra, so it is in no `__all__`
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

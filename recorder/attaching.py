@@ -152,6 +152,10 @@ class Attachment(Guard):
         """Whether nothing of what the code does reaches anybody, so that threads of it may be left behind."""
         return False
 
+    def restores(self) -> bool:
+        """Whether the code begins in the middle of the run; then its context has the conversation and the notes."""
+        return False
+
     def outcome(self) -> Outcome | None:
         """How the run ended, if it is answered as a whole; its `payload` is the one it ended with then."""
         return None
@@ -206,6 +210,10 @@ class Waiting(ABC):
     @abstractmethod
     def outside(self, effect: Effect) -> None:
         """An effect is about to be made outside of any run; raises what stops it if it may not be."""
+
+    def beginning(self) -> dict[str, Any] | None:
+        """What the run began with, for what begins it again: `{payload, input, params, messages}`; None of no run."""
+        return None
 
 
 waiting: ContextVar[Waiting | None] = ContextVar("agentreplay_attachment", default=None)

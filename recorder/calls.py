@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -87,6 +87,7 @@ class Call:
         scope: where it is called.
         arguments: by name.
         fn: what is called, if it tells more of the effect's answers.
+        told: further fields of the call's first event, such as the model's own id for a tool call.
 
     Attributes:
         effect, scope, fn: as above.
@@ -95,14 +96,20 @@ class Call:
     """
 
     __slots__ = (
-        *("_arguments", "_form", "_log", "_recorder", "_round", "_started", "_stream"),
+        *("_arguments", "_form", "_log", "_recorder", "_round", "_started", "_stream", "_told"),
         *("effect", "fn", "id", "is_awaited", "scope"),
     )
 
     def __init__(
-        self, effect: Effect, scope: Scope, arguments: dict[str, Any], fn: Callable[..., Any] | None = None
+        self,
+        effect: Effect,
+        scope: Scope,
+        arguments: dict[str, Any],
+        fn: Callable[..., Any] | None = None,
+        told: Mapping[str, Any] | None = None,
     ) -> None:
         self.effect = effect
+        self._told = told or {}
         self.fn = fn
         self._form: str | None = None
         self.scope = scope
@@ -167,9 +174,9 @@ class Call:
         self.id = self._recorder.next_call(effect.kind, self.scope.within)
         self._round = self._recorder.round
         if effect.kind == "tool":
-            return ToolCalledData(call=self.id, name=name, arguments=arguments, safety=effect.safety)
+            return ToolCalledData(call=self.id, name=name, arguments=arguments, safety=effect.safety, **self._told)
         model = model_of(arguments) or effect.model
-        return ModelCalledData(call=self.id, name=name, model=model and clean(model), request=arguments)
+        return ModelCalledData(call=self.id, name=name, model=model and clean(model), request=arguments, **self._told)
 
     def _make_allowed(self) -> Data:
         data, guard = self.make(), self._recorder.guard

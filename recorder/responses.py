@@ -12,7 +12,10 @@ from .introspection import clean, instance_dict, isinstance_of
 
 def usage_of(response: Any) -> dict[str, Any] | None:
     """The token usage that a response carries, in the provider's own words."""
-    usage = _fields_of(_part(response, "usage", "usageMetadata", "usage_metadata"))
+    found = _part(response, "usage", "usageMetadata", "usage_metadata")
+    if found is None:  # of a stream of Bedrock's Converse, and of those who stream in its form
+        found = _part(_part(response, "metadata"), "usage")
+    usage = _fields_of(found)
     if usage is None:
         return None
     return {
@@ -30,6 +33,8 @@ def stop_reason_of(response: Any) -> str | None:
     if found is None:
         choices = _part(response, "choices")
         found = _part(choices[0], "finish_reason") if type(choices) is list and choices else None
+    if found is None:
+        found = _part(_part(response, "messageStop"), "stopReason")
     return clean(found) if type(found) is str else None
 
 

@@ -335,6 +335,11 @@ class RunLog:
         if self._last is not None and self.failure is None:
             self._settle(self._last)
 
+    def reopen(self) -> None:
+        """Go on with a run that this process has suspended; `run.resumed` is the next event."""
+        with self.lock:
+            self.ended = False
+
     def leave(self) -> None:
         """In a forked child: the run goes on in the parent process, and is no business of this one."""
         self.lock = threading.RLock()

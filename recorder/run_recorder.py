@@ -30,6 +30,7 @@ from .events import (
     RoundFinishedData,
     RoundStartedData,
     RunFinishedData,
+    RunResumedData,
     RunStartedData,
     RunSuspendedData,
     StepDecidedData,
@@ -241,6 +242,11 @@ class RunRecorder:
             ValueReadData(source=clean(source), site=site, what=what, arguments=arguments, value=value),
         )
         return value
+
+    @property
+    def in_round(self) -> bool:
+        """Whether a round is under way."""
+        return self._round_open
 
     def here(self) -> Scope | None:
         """The scope of the running code, if it belongs to this run."""
@@ -521,6 +527,17 @@ class RunRecorder:
         self._before_the_end()
         interrupts = [raised.interrupt for raised in self.interrupts]
         self.emit("run.suspended", RunSuspendedData(reason=reason, interrupts=interrupts))
+
+    def go_on(self, answers: Mapping[str, Any]) -> None:
+        """Go on with a run that this very process has suspended, in the round in which it asked.
+
+        Args:
+            answers: interrupt id → response.
+        """
+        self.log.reopen()
+        self.interrupts.clear()
+        self.emit("run.resumed", RunResumedData(process=process_identity(), answers=dict(answers)))
+        self._round_open = self.round > 0
 
     def finish(
         self,

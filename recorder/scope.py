@@ -292,7 +292,7 @@ def scope_is_carried(recorder: RunRecorder | None = None) -> Iterator[None]:
         if not _in_progress:
             for cls, name, carrier in _CARRIERS:
                 before = vars(cls)[name]
-                ours = carrier(before)
+                ours = carrier(getattr(cls, name))  # bound to the class: a wrapper of others' may go by that
                 setattr(cls, name, ours)
                 _replaced.append((cls, name, before, ours))
         _in_progress[block] = recorder

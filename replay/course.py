@@ -18,6 +18,7 @@ from ..recorder.events import Data, Event
 from ..recorder.scope import Scope
 from ..recorder.signals import ProcessStopped, ReplayStopped
 from ..recorder.store import EventStore, RunInfo
+from .beginning_again import beginning_of
 from .cancelled_outside import OutsideCancellation
 from .comparison import Comparison
 from .coverage import Coverage
@@ -118,6 +119,10 @@ class Course(Waiting):
                 f"{self.info.id} is a run of {self.info.agent!r}; the agent that is executed is {name!r}"
             )
         return self.begun
+
+    def beginning(self) -> dict[str, Any]:
+        """What the recording began with."""
+        return beginning_of(self.store, self.info)
 
     @property
     def is_begun_by_code(self) -> bool:

@@ -162,6 +162,14 @@ class RecordedRun(Attachment):
         if here and type(recorded) is str and recorded:
             name_as_recorded(here, recorded)
 
+    def restores(self) -> bool:
+        """Whether the rounds before are folded; then the conversation and the notes are those of the folded state."""
+        folded = self.course.folded
+        if folded is None or self.parent is not None:
+            return False
+        folded.restore(self)
+        return True
+
     # -- events ----------------------------------------------------------------------------------------
 
     def meets(self, kind: str, data: Data, round: int, scope: Scope | None) -> bool:

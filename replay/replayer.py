@@ -19,7 +19,7 @@ from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
 from ..recorder.agent_result import AgentResult
-from ..recorder.attaching import waits
+from ..recorder.attaching import waiting, waits
 from ..recorder.errors import Divergence, NothingCaptured, UsageError
 from ..recorder.introspection import is_awaitable, module_names_hold
 from ..recorder.loop import Agent
@@ -27,6 +27,7 @@ from ..recorder.scope import abandoned, scope_is_carried
 from ..recorder.signals import ProcessStopped, ReplayStopped
 from ..recorder.store import EventStore, RunRef
 from ..recorder.writer import in_thread, on_event_loop
+from .beginning_again import call_or_begin, goes_on
 from .course import Course, RecordingEnds
 from .coverage import Coverage
 from .divergence import Difference
@@ -219,8 +220,11 @@ def execute(agent: App) -> Any:
         if inspect.iscoroutinefunction(agent.step):
             return asyncio.run(_awaited(agent.arun()))
         return agent.run()
-    made = agent()
-    return asyncio.run(_awaited(made)) if is_awaitable(made) else made
+    made = call_or_begin(agent)
+    value = asyncio.run(_awaited(made)) if is_awaitable(made) else made
+    while (more := goes_on(waiting.get())) is not None:
+        value = asyncio.run(_awaited(more))
+    return value
 
 
 def execute_apart(agent: App, course: Course) -> Any:
@@ -249,8 +253,11 @@ async def aexecute(agent: App, course: Course) -> Any:
     async def run() -> Any:
         if isinstance(agent, Agent):
             return await agent.arun()
-        made = agent()
-        return await made if is_awaitable(made) else made
+        made = call_or_begin(agent)
+        value = await made if is_awaitable(made) else made
+        while (more := goes_on(course)) is not None:
+            value = await more
+        return value
 
     task = course.turns.main = asyncio.ensure_future(run())
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,0 +1,325 @@
+"""A run around each invocation of an agent, a graph or a swarm.
+
+The seam is `stream_async`, through which every way to invoke goes. The SDK gives its events to whoever iterates over
+them, and what that one does between two events is no part of the run; so the run's scope is entered for each step of
+the generator, and left before the event is handed on.
+
+An invocation that stops to ask a person suspends its run. The next invocation, with the responses, goes on with the
+same run, in the same round. Where the code is executed against a recording that has the answers, nothing is suspended:
+the run stays open until the responses come, from the code itself or, if it does not give them, from the recording.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import CodeType
+from typing import Any, Final, Self
+
+from ..agent_result import AgentResult, RunHandle
+from ..ambient import reads_are_captured
+from ..recording import RecordedBlock, Recording
+from ..run_recorder import RunRecorder
+from ..scope import Scope, entered, scope_is_carried
+from ..turns import joined
+
+BEGIN: Final = "__agentreplay_begin__"
+"""The attribute with which an object says how a recorded run of its own is begun again."""
+
+
+RECORDED: Final = "__agentreplay_recorded__"
+"""The attribute that holds what records an object: it lives as long as that does."""
+
+
+class SdkRun(Recording, ABC):
+    """The run of one invocation, perhaps of several, with answers of a person between them.
+
+    Attributes:
+        scope: of the code of the invocation.
+        came_to: what the SDK gave as its result; None until then.
+        waits: whether it stays open for the recorded answers of a person.
+        asked: the SDK's id of an interrupt → the run's, of those that wait for a response.
+        answers: the SDK's id of an interrupt → the recorded response, while the run stays open for that.
+        invocations: whose run it is.
+    """
+
+    def __init__(self, recorder: RunRecorder, **given: Any) -> None:
+        super().__init__(recorder, **given)
+        self.scope = Scope(recorder)
+        self.came_to: Any = None
+        self.waits = False
+        self.asked: dict[str, str] = {}
+        self.answers: dict[str, Any] = {}
+        self.invocations: RecordedInvocations | None = None
+
+    @abstractmethod
+    def begins(self, prompt: Any) -> Any:
+        """The first invocation begins, in the run's scope; returns the prompt that it is to begin with."""
+
+    @abstractmethod
+    def settles(self) -> None:
+        """Record what has happened and was not said, before the run ends or waits."""
+
+    @abstractmethod
+    def lets_go(self) -> None:
+        """Leave the seams, for now or for good."""
+
+    @abstractmethod
+    def takes_hold(self) -> None:
+        """Enter the seams."""
+
+    @abstractmethod
+    def interrupts_of(self, result: Any) -> list[Any]:
+        """The questions with which an invocation has stopped, each with id, name and reason."""
+
+    @abstractmethod
+    def summed_up(self, result: Any) -> tuple[str, str, Any, AgentResult]:
+        """Status, stop reason, value and the AgentResult of the run."""
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def is_answered(self) -> bool:
+        """Whether the recording that this is executed against has the answers to what the invocation asks."""
+        attachment = self._recorder.attachment
+        interrupts = self.interrupts_of(self.came_to)
+        if attachment is None or not interrupts:
+            return False
+        self.settles()
+        answers = {one.id: attachment.answer_to(one.name, one.reason) for one in interrupts}
+        if any(answer is None for answer in answers.values()):
+            return False
+        self._recorder.questions += len(answers)
+        self.answers = {id: answer[0] for id, answer in answers.items() if answer is not None}
+        self.waits = True
+        return True
+
+    def ended(self, error: BaseException | None) -> bool:
+        """Record the end of the block, as the SDK's result says it; see `Recording.ended`."""
+        try:
+            self.settles()
+            if error is not None or self.came_to is None:
+                return super().ended(error)
+            if interrupts := self.interrupts_of(self.came_to):
+                self._suspend(interrupts)
+            else:
+                self._finish()
+            return False
+        except BaseException as own:
+            self._ending.by(own, None)
+            raise
+        finally:
+            self.lets_go()
+
+    def _suspend(self, interrupts: list[Any]) -> None:
+        self.asked = {one.id: self._recorder.raise_interrupt(one.name, one.reason) for one in interrupts}
+        self._recorder.finish_round("interrupted")
+        _, _, value, result = self.summed_up(self.came_to)
+        self._ends("interrupted", value, result)
+        self._recorder.suspend("interrupt")
+
+    def _finish(self) -> None:
+        status, stop_reason, value, result = self.summed_up(self.came_to)
+        self._recorder.finish_round({"completed": "complete"}.get(status, status))
+        self._ends(status, value, result)
+        self._recorder.finish(status, stop_reason, value=value, result=result.document())
+
+    def _ends(self, status: str, value: Any, result: AgentResult) -> None:
+        recorder = self._recorder
+        handle = RunHandle(recorder.info.id, recorder.info.uid) if recorder.info.number else None
+        self._ending.status = status
+        self._ending.result = result.attach(run=handle, payload=self.payload, value=value)
+
+    def go_on_again(self) -> Awaitable[Any]:
+        """Go on with the recorded responses of a person, which the code has not given."""
+        assert self.invocations is not None  # it waits, so it was begun
+        return self.invocations.go_on_again()
+
+    # -- going on --------------------------------------------------------------------------------------
+
+    def takes(self, prompt: Any) -> bool:
+        """Whether a prompt holds responses to what this run has asked."""
+        known = self.answers if self.waits else self.asked
+        ids = response_ids(prompt)
+        return bool(ids) and all(id in known for id in ids)
+
+    def goes_on(self, prompt: Any) -> None:
+        """Go on with the responses of a person."""
+        self.came_to = None
+        if self.waits:
+            self.waits = False
+            return
+        responses = {one["interruptResponse"]["interruptId"]: one["interruptResponse"]["response"] for one in prompt}
+        answers = {self.asked[id]: response for id, response in responses.items()}
+        self.asked = {}
+        self._recorder.go_on(answers)
+        self.takes_hold()
+
+
+def response_ids(prompt: Any) -> list[str]:
+    """The ids of the interrupts that a prompt answers; none if it is anything else."""
+    if not isinstance(prompt, list) or not prompt:
+        return []
+    if not all(isinstance(one, Mapping) and "interruptResponse" in one for one in prompt):
+        return []
+    return [one["interruptResponse"].get("interruptId", "") for one in prompt]
+
+
+class SdkBlock(RecordedBlock):
+    """The block of one invocation. Its scope is entered step by step, by whoever drives the events."""
+
+    def __init__(
+        self,
+        name: str,
+        payload: Any,
+        *,
+        make: Callable[..., SdkRun],
+        caller: tuple[CodeType, dict[str, Any]],
+        **given: Any,
+    ) -> None:
+        super().__init__(name, payload, signal=None, **given)
+        self._make = make
+        self.caller, self.names = caller
+
+    def _began(self, recorder: RunRecorder) -> SdkRun:
+        self._run = run = self._make(recorder, **self._given)
+        return run
+
+    def _entered(self, run: Recording) -> Recording:
+        self._stack.enter_context(scope_is_carried(run.recorder))
+        self._stack.enter_context(reads_are_captured(run.recorder))
+        return run
+
+    @property
+    def is_its_own(self) -> bool:
+        """Whether the run is no child run of another."""
+        return self._parent is None
+
+    def enter_again(self) -> None:
+        """Go on with a run that was suspended."""
+        self._entered(self._entered_run())
+
+
+class RecordedInvocations(ABC):
+    """Has a run around each invocation of one object of the SDK.
+
+    Args:
+        target: an agent, a graph or a swarm; its `stream_async` is another one from now on, on this instance.
+    """
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self._stream: Callable[..., AsyncIterator[Any]] = target.stream_async
+        self._open: tuple[SdkBlock, SdkRun] | None = None
+        recorded = self._recorded
+
+        first = next(iter(inspect.signature(self._stream).parameters))
+
+        @functools.wraps(self._stream)
+        def stream_async(*args: Any, **options: Any) -> AsyncIterator[Any]:
+            given = args or (options.pop(first, None),)
+            return recorded(*given, **options)
+
+        target.stream_async = stream_async
+        setattr(target, BEGIN, self.begin_again)
+        setattr(target, RECORDED, self)
+
+    @classmethod
+    def of(cls, target: Any) -> Self | None:
+        """What records an object already, if anything does."""
+        found = getattr(target, RECORDED, None)
+        return found if isinstance(found, cls) else None
+
+    @abstractmethod
+    def block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
+        """The block of a new run."""
+
+    @abstractmethod
+    def begin_again(self, given: Mapping[str, Any]) -> Awaitable[Any]:
+        """Begin a recorded run again, with the `{payload, input, params, messages}` that it began with."""
+
+    async def go_on_again(self) -> Any:
+        """Go on with the run that waits for the recorded responses of a person; None if none does."""
+        if self._open is None or not self._open[1].waits:
+            return None
+        responses = [
+            {"interruptResponse": {"interruptId": id, "response": answer}}
+            for id, answer in self._open[1].answers.items()
+        ]
+        return await self.target.invoke_async(responses)
+
+    async def _begun(self, prompt: Any, options: Mapping[str, Any]) -> tuple[SdkBlock, SdkRun, Any]:
+        kept, self._open = self._open, None
+        if kept is not None and kept[1].takes(prompt):
+            block, run = kept
+            if not run.waits:
+                block.enter_again()
+            joined(asyncio.get_running_loop(), run.recorder)
+            with entered(run.scope):
+                run.goes_on(prompt)
+            return block, run, prompt
+        block = self.block(prompt, options)
+        begun = await block.__aenter__()
+        assert isinstance(begun, SdkRun)  # what the block makes
+        begun.invocations = self
+        try:
+            with entered(begun.scope):
+                begun.takes_hold()
+                prompt = begun.begins(prompt)
+        except BaseException as error:
+            await block.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return block, begun, prompt
+
+    async def _recorded(self, prompt: Any = None, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        block, run, prompt = await self._begun(prompt, options)
+        events: Any = None
+        ends = False
+        try:
+            with entered(run.scope):
+                events = aiter(self._stream(prompt, *args, **options))
+            while True:
+                try:
+                    with entered(run.scope):
+                        event = await anext(events)
+                except StopAsyncIteration:
+                    break
+                if not ends and isinstance(event, dict) and "result" in event and self.is_end(event["result"]):
+                    ends = True
+                    await self._ended(block, run, event["result"])
+                yield event
+        except BaseException as error:
+            try:
+                with entered(run.scope):
+                    await _closed(events)
+            finally:
+                if not ends:
+                    ends = True
+                    await block.__aexit__(type(error), error, error.__traceback__)
+            raise
+        if not ends:
+            await block.__aexit__(None, None, None)
+
+    def is_end(self, result: Any) -> bool:
+        """Whether an event's result is that of the invocation."""
+        return result is not None
+
+    async def _ended(self, block: SdkBlock, run: SdkRun, result: Any) -> None:
+        """The invocation has come to its result: its run ends, or is suspended, before the caller sees it."""
+        run.came_to = result
+        with entered(run.scope):
+            answered = run.is_answered()
+        if answered:
+            self._open = block, run
+            return
+        with entered(run.scope):
+            await block.__aexit__(None, None, None)
+        if run.asked and run.recorder.attachment is None and block.is_its_own:
+            self._open = block, run
+
+
+async def _closed(events: Any) -> None:
+    if events is not None and hasattr(events, "aclose"):
+        await events.aclose()

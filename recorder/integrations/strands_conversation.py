@@ -1,0 +1,124 @@
+"""The conversation of a Strands agent, kept in step with the messages of its run.
+
+The SDK tells of each message that it adds, and of nothing that happens to the list otherwise: a sliding window trims
+it, a summary replaces its beginning, a guardrail rewrites a message in place, and anybody may append. So at the
+boundaries of rounds the two are compared, and what differs is recorded as an edit of the list.
+
+What is different in every execution is pinned: the SDK's random id of a message and the time to the first byte are
+recorded as a value that was read, and given to the message again where the recording is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from strands import Agent
+
+from ..copying import copy_value
+from ..messages import Messages
+from ..run_recorder import RunRecorder
+
+SO_FAR: Final = "the conversation so far"
+"""Why the first messages of a run are there: the agent had them before it."""
+
+PINNED: Final = "strands.message"
+"""The source of what is read for each message."""
+
+
+class ConversationLog:
+    """Records the conversation of one agent in one run.
+
+    Args:
+        agent: whose conversation it is.
+        messages: of the run.
+        recorder: of the run.
+        cancelled: tells whether the agent was asked to stop, and asks it; see `pin`.
+    """
+
+    def __init__(
+        self, agent: Agent, messages: Messages, recorder: RunRecorder, cancelled: Callable[[bool], bool]
+    ) -> None:
+        self._agent = agent
+        self._messages = messages
+        self._recorder = recorder
+        self._cancelled = cancelled
+
+    def begin(self) -> None:
+        """Record what the agent brings with it."""
+        if self._agent.messages:
+            self._messages.replace([recorded_form(message) for message in self._agent.messages], why=SO_FAR)
+
+    def added(self, message: Any) -> None:
+        """Record a message that the SDK has just added, once what is random in it is pinned."""
+        self.pin(message)
+        messages = self._agent.messages
+        if len(messages) == len(self._messages) + 1 and messages[-1] is message:
+            self._messages.append(recorded_form(message))
+        else:
+            self.catch_up()
+
+    def pin(self, message: Any) -> None:
+        """Give a message the id and the latency that it had when it was recorded.
+
+        Whether the agent has been asked to stop from outside is pinned with them: the SDK looks at that next.
+        """
+        metadata = message.get("metadata") or {}
+
+        def read() -> dict[str, Any]:
+            found = {"tracking_id": message.get("tracking_id")}
+            if "metrics" in metadata:
+                found["metrics"] = dict(metadata["metrics"])
+            if self._cancelled(False):
+                found["cancelled"] = True
+            return found
+
+        pinned = self._recorder.read(PINNED, read, site="strands")
+        if pinned.get("tracking_id"):
+            message["tracking_id"] = pinned["tracking_id"]
+        if "metrics" in pinned and "metrics" in metadata:
+            metadata["metrics"] = dict(pinned["metrics"])
+        if pinned.get("cancelled"):
+            self._cancelled(True)
+
+    def catch_up(self) -> None:
+        """Record what has changed in the agent's list without a word from the SDK."""
+        kept, messages = self._messages, self._agent.messages
+        first = _alike(kept, messages)
+        if first == len(kept) == len(messages):
+            return
+        if first == len(kept):
+            for message in messages[first:]:
+                self._messages.append(recorded_form(message))
+            return
+        last = 0
+        while last < min(len(kept), len(messages)) - first and _same(kept[-1 - last], messages[-1 - last]):
+            last += 1
+        changed = [recorded_form(message) for message in messages[first : len(messages) - last]]
+        self._messages.replace(changed, first, len(kept) - last, why="changed by the agent")
+
+    def follow(self) -> None:
+        """Put into the agent's list what the record has and the agent did not say: it was edited, or folded."""
+        messages = self._agent.messages
+        first = _alike(self._messages, messages)
+        if first < max(len(self._messages), len(messages)):
+            messages[first:] = [copy_value(message) for message in self._messages[first:]]
+
+
+def recorded_form(message: Any) -> dict[str, Any]:
+    """A message as a run has it: what the SDK keeps of it."""
+    return {key: value for key, value in message.items() if value is not None}
+
+
+def _alike(kept: Messages, messages: list[Any]) -> int:
+    """How many messages at the beginning are the same."""
+    count = 0
+    for one, other in zip(kept, messages, strict=False):
+        if not _same(one, other):
+            break
+        count += 1
+    return count
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one["role"] == other["role"] and one["content"] == other["content"])

@@ -1,0 +1,190 @@
+"""The model seam: each call of a Strands model is a call of the run, with the raw events of its stream.
+
+The seam is `model.stream` of the very object that reaches the provider, below all middleware. For as long as a run
+needs it, that method is another one on this instance. What is asked is what the provider gets. Live objects among the
+arguments (the agent, a span, the signal to stop) are left out. What is answered are `StreamEvent`s, so whatever the SDK
+makes of them, it makes of recorded ones, too: messages, metrics, events for the caller.
+
+Two things that a model does beside its stream are told by items of their own: that the agent was asked to stop
+meanwhile, and what it has written into its state for the next call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Final
+
+from strands.models import Model
+
+from ..attaching import may_be_made_late, may_be_made_outside
+from ..calls import Call, Effect
+from ..effects import aperform
+from ..scope import Scope, current
+
+TOLD: Final = "agentreplay"
+"""The key of an item that is no event of the provider's."""
+
+_LIVE: Final = ("invocation_state", "cancel_signal", "agent_metadata", "model_state")
+_POSITIONAL: Final = ("messages", "tool_specs", "system_prompt")
+
+_seams: Final[dict[int, ModelSeam]] = {}
+
+
+class ModelSeam:
+    """The seam in one model, for as long as runs hold it."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._own = vars(model).get("stream")
+        self._holders: list[object] = []
+
+    @classmethod
+    def hold(cls, model: Model, holder: object) -> None:
+        """Have the calls of a model recorded within runs, until everybody who holds that lets go."""
+        seam = _seams.get(id(model))
+        if seam is None:
+            seam = _seams[id(model)] = cls(model)
+            model.stream = recorded_stream(model, model.stream)  # type: ignore[method-assign]  # on this instance
+        if holder not in seam._holders:
+            seam._holders.append(holder)
+
+    @classmethod
+    def let_go(cls, holder: object) -> None:
+        """Hold no model any more."""
+        for seam in [seam for seam in list(_seams.values()) if holder in seam._holders]:
+            seam._holders.remove(holder)
+            if not seam._holders:
+                del _seams[id(seam.model)]
+                if seam._own is None:
+                    vars(seam.model).pop("stream", None)
+                else:
+                    seam.model.stream = seam._own  # type: ignore[method-assign]  # as it was
+
+
+def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method in the place of `model.stream` that is recorded within runs."""
+
+    @functools.wraps(original)
+    async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        scope = current.get()
+        effect = Effect("model", type(model).__name__, model=id_of(model), raises=(Exception,))
+        if scope is None or not scope.recorder.recording:
+            if scope is None:
+                may_be_made_outside(effect)
+            else:
+                may_be_made_late(effect, scope.recorder.attachment)
+            async for event in original(*args, **kwargs):
+                yield event
+            return
+        asked = {**dict(zip(_POSITIONAL, args, strict=False)), **kwargs}
+        made = functools.partial(_with_word, original, args, kwargs)
+        call = Call(effect, scope, request_of(asked), made, _told_of(scope))
+        items = await aperform(call, made, (), {})
+        try:
+            async for item in items if isinstance(items, AsyncIterable) else _one(items):
+                if isinstance(item, Mapping) and TOLD in item:
+                    _take_word(item[TOLD], kwargs)
+                    continue
+                for event in stream_events(item):
+                    _watch(scope, event)
+                    yield event
+        finally:
+            if inspect.isasyncgen(items):
+                await items.aclose()
+
+    return stream
+
+
+def id_of(model: Model) -> str | None:
+    """The provider's name of a model, if it is configured."""
+    config = getattr(model, "config", None)
+    found = config.get("model_id") if isinstance(config, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def request_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of the provider: the arguments of `stream` without what is alive in them, and without None."""
+    request = {key: value for key, value in asked.items() if key not in _LIVE and value is not None}
+    if request.get("system_prompt_content") == [{"text": request.get("system_prompt")}]:
+        del request["system_prompt_content"]
+    if isinstance(cls := request.get("structured_output_model"), type):
+        request["structured_output_model"] = cls.__name__
+    if asked.get("model_state"):
+        request["model_state"] = dict(asked["model_state"])
+    return request
+
+
+async def _with_word(original: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> AsyncIterator[Any]:
+    """The events of a model, with a word of what happened beside them."""
+    signal, state = kwargs.get("cancel_signal"), kwargs.get("model_state")
+    before = None if state is None else dict(state)
+    told = signal is not None and signal.is_set()
+    if told:
+        yield {TOLD: {"cancelled": True}}
+    events = original(*args, **kwargs)
+    try:
+        async for event in events:
+            if not told and signal is not None and signal.is_set():
+                told = True
+                yield {TOLD: {"cancelled": True}}
+            yield event
+    finally:
+        if hasattr(events, "aclose"):
+            await events.aclose()
+    if not told and signal is not None and signal.is_set():
+        yield {TOLD: {"cancelled": True}}
+    if state is not None and dict(state) != before:
+        yield {TOLD: {"model_state": dict(state)}}
+
+
+def _take_word(word: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
+    """Have happened beside a stream what happened while it was recorded."""
+    if word.get("cancelled") and kwargs.get("cancel_signal") is not None:
+        kwargs["cancel_signal"].set()
+    state = kwargs.get("model_state")
+    if "model_state" in word and state is not None and dict(state) != word["model_state"]:
+        state.clear()
+        state.update(word["model_state"])
+
+
+async def _one(item: Any) -> AsyncIterator[Any]:
+    yield item
+
+
+def stream_events(item: Any) -> Iterator[dict[str, Any]]:
+    """The stream events that an item stands for: itself; or those of a text or a message that a person has given."""
+    if isinstance(item, str):
+        item = {"role": "assistant", "content": [{"text": item}]}
+    if not (isinstance(item, Mapping) and "content" in item and isinstance(item["content"], list)):
+        yield item
+        return
+    yield {"messageStart": {"role": item.get("role", "assistant")}}
+    for block in item["content"]:
+        use = block.get("toolUse")
+        if use is not None:
+            yield {"contentBlockStart": {"start": {"toolUse": {"name": use["name"], "toolUseId": use["toolUseId"]}}}}
+            yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(use.get("input", {}))}}}}
+        elif "reasoningContent" in block:
+            text = block["reasoningContent"].get("reasoningText", {})
+            yield {"contentBlockStart": {"start": {}}}
+            yield {"contentBlockDelta": {"delta": {"reasoningContent": dict(text)}}}
+        else:
+            yield {"contentBlockStart": {"start": {}}}
+            yield {"contentBlockDelta": {"delta": dict(block)}}
+        yield {"contentBlockStop": {}}
+    uses_tools = any("toolUse" in block for block in item["content"])
+    yield {"messageStop": {"stopReason": item.get("stopReason", "tool_use" if uses_tools else "end_turn")}}
+
+
+def _told_of(scope: Scope) -> dict[str, Any]:
+    told_of = getattr(scope.recorder.context, "told_of_model_call", None)
+    return told_of() if told_of is not None and scope.within is None else {}
+
+
+def _watch(scope: Scope, event: Any) -> None:
+    watch = getattr(scope.recorder.context, "model_streams", None)
+    if watch is not None and scope.within is None:
+        watch(event)

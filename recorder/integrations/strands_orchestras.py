@@ -1,0 +1,167 @@
+"""Recording graphs and swarms: each execution is one run, and each agent that is a node of it a child run.
+
+A round is what runs between two moments at which no node does: in a graph a batch of nodes, in a swarm one agent. Which
+nodes ran in it is the round's decision. The graph or swarm itself calls no model and no tool; what its nodes do is in
+their own runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from strands import Agent
+from strands.hooks import AfterNodeCallEvent, BeforeNodeCallEvent
+from strands.multiagent.base import MultiAgentBase, Status
+
+from ..agent_result import AgentResult, Interrupt
+from ..run_recorder import RunRecorder
+from ..scope import current
+from .strands_agents import FIRST, LAST, name_of, record_agent
+from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
+from .strands_settings import Settings
+
+
+def record_orchestra(orchestra: Any, settings: Settings, name: str | None = None) -> None:
+    """Have the executions of a graph or a swarm recorded, and those of its nodes, unless they are already.
+
+    Args:
+        orchestra: which.
+        settings: of the recording.
+        name: how it is called; by default as the settings say, or by its id.
+    """
+    if RecordedOrchestra.of(orchestra) is None:
+        RecordedOrchestra(orchestra, settings, name or settings.name or getattr(orchestra, "id", None))
+
+
+def _record_nodes(orchestra: Any, settings: Settings) -> None:
+    for node_id, node in orchestra.nodes.items():
+        executor = node.executor
+        if isinstance(executor, Agent):
+            record_agent(executor, settings, None if is_named(executor) else node_id)
+        elif isinstance(executor, MultiAgentBase):
+            record_orchestra(executor, settings, node_id)
+
+
+def is_named(agent: Agent) -> bool:
+    """Whether an agent has a name or an id of its own."""
+    return name_of(agent) not in ("Strands Agents", "default")
+
+
+class RecordedOrchestra(RecordedInvocations):
+    """The seams in one graph or swarm."""
+
+    def __init__(self, orchestra: Any, settings: Settings, name: str | None) -> None:
+        super().__init__(orchestra)
+        self.settings = settings
+        self.name = name or type(orchestra).__name__
+        orchestra.hooks.add_callback(BeforeNodeCallEvent, _before_node, order=FIRST)
+        orchestra.hooks.add_callback(AfterNodeCallEvent, _after_node, order=LAST)
+
+    def block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
+        """The block of a new run. The nodes are looked at only now: a swarm has none yet when plugins come to it."""
+        _record_nodes(self.target, self.settings)
+        make = functools.partial(OrchestraRun, orchestra=self.target)
+        return SdkBlock(self.name, {}, make=make, input=prompt, params=None, **self.settings.of_block())
+
+    async def begin_again(self, given: Mapping[str, Any]) -> Any:
+        """Execute the graph or swarm with the task that it was given."""
+        return await self.target.invoke_async(given["input"])
+
+    def is_end(self, result: Any) -> bool:
+        """Whether a result is that of the whole; nodes have their own, further in."""
+        return hasattr(result, "status")
+
+
+class OrchestraRun(SdkRun):
+    """The run of one execution of a graph or a swarm.
+
+    Attributes:
+        orchestra: the graph or swarm.
+    """
+
+    def __init__(self, recorder: RunRecorder, *, orchestra: Any, **given: Any) -> None:
+        super().__init__(recorder, **given)
+        self.orchestra = orchestra
+        self._running = 0
+        self._nodes: list[str] = []
+
+    def begins(self, prompt: Any) -> Any:
+        """Nothing is there before it."""
+        return prompt
+
+    def takes_hold(self) -> None:
+        """The nodes have the seams."""
+
+    def lets_go(self) -> None:
+        """The nodes have the seams."""
+
+    def settles(self) -> None:
+        """Say which nodes ran last."""
+        if self._recorder.recording and not self.interrupts_of(self.came_to):
+            self._say_nodes()
+
+    def interrupts_of(self, result: Any) -> list[Any]:
+        """The questions with which the execution has stopped."""
+        return list(result.interrupts or ()) if result is not None and result.status == Status.INTERRUPTED else []
+
+    def summed_up(self, result: Any) -> tuple[str, str, Any, AgentResult]:
+        """What the execution came to."""
+        status = "failed" if result.status == Status.FAILED else "completed"
+        order = [node.node_id for node in (getattr(result, "execution_order", None) or result.node_history)]
+        value = {"status": result.status.value, "nodes": sorted(order)}
+        return status, result.status.value, value, _agent_result(result)
+
+    def node_begins(self, node_id: str) -> None:
+        """A node begins; where none was running, with it a round."""
+        if not self._running and not (self._recorder.in_round and not self._nodes):
+            self._say_nodes()
+            self._recorder.finish_round("continue")
+            self._recorder.start_round()
+        self._running += 1
+        self._nodes.append(node_id)
+
+    def node_is_through(self) -> None:
+        """A node has ended."""
+        self._running -= 1
+
+    def _say_nodes(self) -> None:
+        nodes, self._nodes = sorted(self._nodes), []
+        if nodes and self._recorder.in_round:
+            self._recorder.decide({"step": "Sub-Agent", "subAgents": [{"name": node, "message": ""} for node in nodes]})
+
+
+def _agent_result(result: Any) -> AgentResult:
+    interrupts = [
+        Interrupt(id=one.id, name=one.name, reason=one.reason, response=one.response) for one in result.interrupts or ()
+    ]
+    metrics = {
+        "accumulatedUsage": dict(result.accumulated_usage),
+        "accumulatedMetrics": dict(result.accumulated_metrics),
+        "executionCount": result.execution_count,
+        "executionTime": result.execution_time,
+    }
+    made: dict[str, Any] = {"interrupts": interrupts} if interrupts else {}
+    return AgentResult(stop_reason=result.status.value, metrics=metrics, results=_results(result), **made)
+
+
+def _results(result: Any) -> dict[str, Any]:
+    """What each node came to, as the SDK writes it."""
+    return {node_id: one.to_dict() for node_id, one in result.results.items()}
+
+
+def _run_of(orchestra: Any) -> OrchestraRun | None:
+    scope = current.get()
+    run = None if scope is None else scope.recorder.context
+    return run if isinstance(run, OrchestraRun) and run.orchestra is orchestra and run.recorder.recording else None
+
+
+def _before_node(event: BeforeNodeCallEvent) -> None:
+    if (run := _run_of(event.source)) is not None:
+        run.node_begins(event.node_id)
+
+
+def _after_node(event: AfterNodeCallEvent) -> None:
+    if (run := _run_of(event.source)) is not None:
+        run.node_is_through()
