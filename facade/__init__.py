@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     from .replay.rerunning import rerun as rerun
     from .replay.rerunning import resume as resume
     from .replay.state import RunState as RunState
-    from .replay.watching import Watched as Watched
     from .replay.testing import aassert_replays as aassert_replays
     from .replay.testing import assert_replays as assert_replays
+    from .replay.watching import Watched as Watched
 
 _HOME = {
     "AgentReplayError": "recorder.errors",

@@ -277,7 +277,7 @@ def test_a_fork_replays_from_its_file_alone(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("missing.jsonl", None, "cannot read missing.jsonl: it cannot be read (No such file or directory)"),
+        ("missing.jsonl", None, "there is no cassette missing.jsonl. `pytest --agentreplay-record=once`"),
         ("empty.jsonl", b"", "cannot read empty.jsonl: it is empty"),
         ("notes.txt", b"hello", "cannot read notes.txt: it is no cassette"),
         ("cut.jsonl", 900, "cannot read cut.jsonl, line"),
