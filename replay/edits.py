@@ -15,7 +15,7 @@ from ..recorder.errors import UsageError
 from ..recorder.payload import apply_change
 from ..recorder.values import decode, encode
 from .contradictions import by_pointer, refuse_contradictions
-from .paths import keys_of
+from .placing import placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Edits:
     """What is changed where a run is re-run.
 
     Attributes:
-        set: JSON Pointer into the payload → value; created or replaced.
+        set: JSON Pointer into the payload, as differences have it → value; created or replaced.
         patch: a JSON Patch for the payload, after `set`.
         tool_results, model_responses: id of a call in the first round that is re-run → what it gives.
         skip: ids of calls in it that are not made and give None.
@@ -105,13 +105,13 @@ class Edits:
             return apply_change(payload, patch, "json-patch", stored=stored).result
 
         for path, value in self.set.items():
-            payload = patched([placed(payload, path, given(value))])
+            payload = patched([placed(payload, path, given(value), stored=stored)])
         if self.patch:
             payload = patched(
                 [{key: given(part) if key == "value" else part for key, part in one.items()} for one in self.patch]
             )
         for path, value in self.secrets.items():
-            payload = patched([placed(payload, path, given(value))])
+            payload = patched([placed(payload, path, given(value), stored=stored)])
         return payload
 
     @property
@@ -165,28 +165,3 @@ def edits_of(
 
 def _in_stored_form(value: Any) -> Any:
     return encode(value).stored
-
-
-def placed(payload: Any, path: str, value: Any) -> dict[str, Any]:
-    """The operation that puts a value at a place of a payload, whether or not there is one already.
-
-    Raises:
-        UsageError: the place has nothing around it.
-    """
-    keys = keys_of(path, payload)
-    if not keys:
-        return {"op": "replace", "path": "", "value": value}
-    around = payload
-    for key in keys[:-1]:
-        try:
-            around = around[key]
-        except (KeyError, IndexError, ValueError, TypeError):
-            raise UsageError(f"{path} cannot be set: the payload has nothing at {key!r} on the way there") from None
-    last = keys[-1]
-    if isinstance(around, dict):
-        return {"op": "replace" if last in around else "add", "path": path, "value": value}
-    if isinstance(around, list) and str(last).isdigit() and int(last) < len(around):
-        return {"op": "replace", "path": path, "value": value}
-    if isinstance(around, list) and str(last) in ("-", str(len(around))):
-        return {"op": "add", "path": path, "value": value}
-    raise UsageError(f"{path} cannot be set: there is no object or list around it that has room for {last!r}")

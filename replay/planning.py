@@ -144,7 +144,7 @@ def plan(
         max((event.round for event in log), default=0),
         answered if executed else None,
         tuple(edits.described()),
-        diff_values(state.stored_payload, edited),
+        diff_values(state.stored_payload, edited, inside_tags=True),
         tuple(planned_calls(after, step, edits, frozenset(allow), reuse, child)),
         *undoing(deeds, undone),
     )

@@ -446,3 +446,52 @@ def test_recorded_answers_are_used_again() -> None:
     """With --reuse, what asks the same is answered as it was."""
     output("rerun", "run1", "--step", 2, "--reuse", *FIX)
     assert calls_made() == ["pay"]
+
+
+# -- edits inside of what the agent made -----------------------------------------------------------------------------
+
+
+WITH_ORDER = ('"amount": order.total,', '"amount": 1, "order": order, "seats": {1: (5, 12.5)},')
+PAYS_ORDER = ('pay(amount=context.payload["amount"])', 'pay(amount=context.payload["order"].total)')
+
+
+def test_the_path_that_diff_prints_is_one_to_set() -> None:
+    """A field of an instance, whose class nobody has registered: the agent has an object of that class again."""
+    change_shop(*WITH_ORDER)
+    change_shop(*PAYS_ORDER)
+    output("run", "shop.py:step", code=1)
+    calls_made()
+    text = output("rerun", "run2", "--step", 3, "--set", "order.total=3", "--allow", "pay", "--dry-run")
+    assert "~ order.total  12.5 → 3" in text
+    text = output("rerun", "run2", "--step", 3, "--set", "/order/total=3", "--allow", "pay")
+    assert 'run3  shop  completed  3 rounds   {"receipt": "paid 3"' in text
+    assert calls_made() == ["pay"]
+    assert "~ order.total  12.5 → 3" in output("diff", "run2", "run3", "--step", 3)
+    output("replay", "run3")
+    assert calls_made() == []
+
+
+def test_items_of_tuples_and_keys_that_are_no_texts_are_set() -> None:
+    """What they are in stays a tuple in a dict with a number for a key; and a fork of the fork has it, too."""
+    change_shop(*WITH_ORDER)
+    change_shop('pay(amount=context.payload["amount"])', 'pay(amount=context.payload["seats"][1][1])')
+    output("run", "shop.py:step", code=1)
+    output("rerun", "run2", "--step", 3, "--set", "/seats/1/1=2.5", "--allow", "pay")
+    assert json_of("state", "run3", "--step", 3)["seats"] == {
+        "$type": "dict",
+        "items": [[1, {"$type": "tuple", "items": [5, 2.5]}]],
+    }
+    output("rerun", "run3", "--step", 3, "--set", "/tip=1", "--allow", "pay")
+    assert '"receipt": "paid 2.5"' in output("show", "run4")
+
+
+def test_a_place_inside_that_there_is_not_says_what_there_is() -> None:
+    """Before any code is executed."""
+    change_shop(*WITH_ORDER)
+    output("run", "shop.py:step")
+    calls_made()
+    result = invoke("rerun", "run2", "--step", 3, "--set", "/order/totl=3")
+    assert result.exit_code == 2
+    assert "/order/totl cannot be set: Order(" in result.stderr
+    assert "at order has no such field; it has id, total" in result.stderr
+    assert calls_made() == []

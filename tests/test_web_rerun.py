@@ -361,6 +361,59 @@ def recorded_from(folder: Path, reference: str, payload: dict[str, Any] | None =
     return Site(store, reference)
 
 
+ORDERING = """
+from dataclasses import dataclass
+import agentreplay as ar
+
+@dataclass
+class Order:
+    total: float
+    lines: tuple
+
+@ar.agent("ordering")
+def step(round_index, context):
+    if round_index == 1:
+        context.change(new={"order": Order(12.5, ("lamp", 1)), "seats": {1: "free"}})
+        return ar.Continue()
+    order = context.payload["order"]
+    return ar.Complete([type(order).__name__, order.total, list(order.lines), dict(context.payload["seats"])[1]])
+"""
+
+
+def test_what_the_agent_made_is_edited_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields, items and keys that are no texts, in the text of the payload: the agent gets its own class again."""
+    monkeypatch.chdir(tmp_path)
+    Path("ordering.py").write_text(ORDERING, encoding="utf-8")
+    site = recorded_from(tmp_path, "ordering.py:step", {})
+    url = "/runs/run1/steps/2/rerun"
+    before = field(page(site.client, url), "payload")
+    typed = before.replace("12.5", "3.0").replace('"lamp"', '"bulb"').replace('"free"', '"taken"')
+    told = site.told(url, payload=typed)
+    assert "~ changed order.total 12.5 → 3.0" in told
+    assert '~ changed order.lines[0] "lamp" → "bulb"' in told
+    assert "--set /order/total=3.0 --set '/order/lines/0=\"bulb\"' --set '/seats/1=\"taken\"'" in told
+    found = site.ended(site.run(url, payload=typed))
+    assert found["status"] == "completed", found
+    assert ar.state_at(found["run"], store=site.store).value == ["Order", 3.0, ["bulb", 1], "taken"]
+
+
+def test_a_part_inside_of_what_the_agent_made_is_edited_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the path that differences have; also where the edit is more than some new values."""
+    monkeypatch.chdir(tmp_path)
+    Path("ordering.py").write_text(ORDERING, encoding="utf-8")
+    site = recorded_from(tmp_path, "ordering.py:step", {})
+    url = "/runs/run1/steps/2/rerun"
+    at = "/order/lines"
+    assert '"lamp"' in field(page(site.client, f"{url}?at={at}"), "payload")
+    assert site.client.get(f"{url}?at=/order/total/x").status_code == 400
+    typed = '{"$type": "tuple", "items": ["new", "lamp", 1]}'
+    assert '+ added order.lines[0] "new"' in site.told(url, at=at, payload=typed)
+    found = site.ended(site.run(url, at=at, payload=typed))
+    assert ar.state_at(found["run"], store=site.store).value == ["Order", 12.5, ["new", "lamp", 1], "free"]
+
+
 def test_what_is_not_touched_keeps_its_exact_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large integers, NaN, bytes, half of a surrogate pair, null, keys of either type: edited around, they stay."""
     monkeypatch.chdir(tmp_path)

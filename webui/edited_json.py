@@ -18,9 +18,10 @@ from typing import Any, Final
 from ..recorder.decoding import decode_noting
 from ..recorder.errors import UnreadableValue, UsageError
 from ..recorder.values import already_stored, encode, has_tags, is_tag
-from ..replay.changes import Changes, to_json_patch
+from ..replay.changes import Change, Changes, to_json_patch
 from ..replay.diff import diff_values
 from ..replay.paths import join, keys_of
+from ..replay.places import place_of
 from ..replay.readable import visible
 
 _LARGEST_DIGITS: Final = 4_000
@@ -153,13 +154,14 @@ def changes_to(before: Any, text: str) -> Changes:
         text: what they made of `text_of(before)`.
 
     Returns:
-        The changes, with values in stored form; what is the same is not among them, however it is written.
+        The changes, with values in stored form and told inside of tags; what is the same is not among them, however it
+        is written.
 
     Raises:
         UsageError: the text is no JSON, or a value in it says what cannot be.
     """
     edited = read_json(text)
-    rough = diff_values(before, _plainly_stored(edited))
+    rough = diff_values(before, _plainly_stored(edited), inside_tags=True)
     for change in rough:
         if change.kind in ("add", "replace"):
             stored_of(change.new)  # which refuses what is damaged
@@ -169,6 +171,34 @@ def changes_to(before: Any, text: str) -> Changes:
 def _plainly_stored(tree: Any) -> Any:
     """The stored form of a tree, its tags unread: those that were there before may be of any kind."""
     return encode(_tags_kept(tree)).stored
+
+
+def edits_of(
+    changes: Changes, text: str = "", at: str = "", tree: Any = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The edits of a re-run that make some changes: values to set, by place, or a JSON Patch.
+
+    A patch replaces a tag as a whole, and whoever executes the re-run may not know its class before the agent has run.
+    So what changed inside of one is set there, where the changes say no more than that.
+
+    Args:
+        changes: of `changes_to`.
+        text: of the edited value; of one that is the whole payload it is not needed.
+        at: JSON Pointer of the value that was edited, in the payload.
+        tree: the payload.
+    """
+    keys = keys_of(at, tree)
+    place = place_of(at, tree)
+    is_inside = place is not None and any(is_tag(node) for node in place.nodes[:-1])
+    if not changes or not (is_inside or any(change.whole is not None for change in changes)):
+        return {}, patch_of(changes, at, tree)
+    if all(change.kind == "replace" or (change.kind == "add" and _is_key(change)) for change in changes):
+        return {join((*keys, *change.keys)): change.new for change in changes}, []
+    return ({at: stored_of(read_json(text))}, []) if is_inside else ({}, patch_of(changes, at, tree))
+
+
+def _is_key(change: Change) -> bool:
+    return bool(change.keys) and isinstance(change.keys[-1], str)
 
 
 def patch_of(changes: Changes, at: str = "", tree: Any = None) -> list[dict[str, Any]]:

@@ -19,21 +19,23 @@ PLACE: Final = "FILE.py:NAME"
 
 
 def command_of(run: str, step: int, request: RerunRequest, changes: Changes, app: str | None) -> str:
-    """A command to copy into a shell; empty if it would be too long.
+    """A command to copy into a shell; empty if it would be too long, or a place cannot be written in one.
 
     Args:
         run: the run's name.
         step: the first live step.
         request: what is asked for.
-        changes: what its patch changes of the payload.
+        changes: what it changes of the payload.
         app: the code, as `--app` names it.
     """
     words = ["agentreplay", "rerun", run, "--step", str(step), "--app", app or PLACE]
     document = ""
-    if request.patch:
+    if request.patch or request.set:
         settings = list(_settings(changes))
         if len(settings) == len(changes):
             words += [word for setting in settings for word in ("--set", setting)]
+        elif request.set:
+            return ""
         else:
             words += ["--patch", "-"]
             document = f" <<'EOF'\n{one_line_of([dict(one) for one in request.patch])}\nEOF"

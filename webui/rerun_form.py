@@ -18,11 +18,10 @@ from werkzeug.datastructures import MultiDict
 from ..recorder.errors import UsageError
 from ..recorder.values import is_tag
 from ..replay.changes import MISSING, Changes
-from ..replay.paths import split
+from ..replay.places import place_of
 from ..replay.readable import readable
 from ..replay.rerun_request import PREFIXES, RerunRequest
-from .edited_json import changes_to, patch_of, read_json, stored_of, text_of
-from .trees import value_at
+from .edited_json import changes_to, edits_of, read_json, stored_of, text_of
 
 EDITABLE: Final = 200_000
 """Characters of JSON that are edited in one piece; of a larger payload a part is chosen."""
@@ -146,12 +145,10 @@ def part_of(base: Base, at: str) -> Any:
     Raises:
         UsageError: there is none.
     """
-    part = base.payload
-    for token in split(at):
-        part = MISSING if is_tag(part) else value_at(part, [token])  # a tag is one value, and edited as a whole
-    if part is MISSING:
+    place = place_of(at, base.payload)
+    if place is None:
         raise UsageError(f"the payload has nothing at {at[:200]} that can be edited before this step")
-    return part
+    return place.nodes[-1]
 
 
 def _if_small(stored: Any) -> str | None:
@@ -219,7 +216,7 @@ class _Reader:
         if draft.prefix not in PREFIXES:
             raise UsageError(f"prefix is one of {', '.join(PREFIXES)}, not {draft.prefix[:40]!r}")
         found: dict[str, Any] = {
-            "patch": self._try("payload", self._payload) or None,
+            **(self._try("payload", self._payload) or {}),
             "params": self._try("params", self._params) or None,
             "messages": list(self._messages()),
             "allow": list(dict.fromkeys(draft.allow)),
@@ -242,11 +239,13 @@ class _Reader:
             self.errors[name] = str(error)
             return None
 
-    def _payload(self) -> list[dict[str, Any]]:
+    def _payload(self) -> dict[str, Any]:
         if self.draft.payload is None:
-            return []
-        part = part_of(self.base, self.draft.at)
-        return patch_of(changes_to(part, self.draft.payload), self.draft.at, self.base.payload)
+            return {}
+        part, at = part_of(self.base, self.draft.at), self.draft.at
+        changes = changes_to(part, self.draft.payload)
+        places, patch = edits_of(changes, self.draft.payload, at, self.base.payload)
+        return {"set": places or None, "patch": patch or None}
 
     def _params(self) -> dict[str, Any]:
         if self.draft.params is None:

@@ -18,6 +18,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from ..recorder.errors import AgentReplayError, UsageError
 from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Changes
+from ..replay.insides import inside_of
 from ..replay.listing import error_text
 from ..replay.paths import display_keys, join, keys_of
 from ..replay.readable import count, readable
@@ -240,11 +241,12 @@ def _form_page(info: RunInfo, step: int, draft: Draft, base: Base, status: int =
 
 def _parts(part: Any, at: str, base: Base) -> list[tuple[str, str, str]]:
     """What a large part of the payload consists of: pointer, name, and how large it is."""
-    if not is_container(part):
+    inside: Any = inside_of(part)
+    if inside is None:
         return []
     keys = keys_of(at, base.payload)
-    names = range(min(len(part), PARTS)) if type(part) is list else list(part)[:PARTS]
-    return [(join((*keys, name)), display_keys((*keys, name)), in_line(part[name])) for name in names]
+    names = range(min(len(inside), PARTS)) if type(inside) is list else list(inside)[:PARTS]
+    return [(join((*keys, name)), display_keys((*keys, name)), in_line(inside[name])) for name in names]
 
 
 # -- what would happen ------------------------------------------------------------------------------------------------

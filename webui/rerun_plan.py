@@ -129,7 +129,7 @@ def forecast(info: RunInfo, step: int, request: RerunRequest) -> Forecast:
         max(found.reader.last_step(info), step),
         ahead.answered if request.prefix == "execute" else None,
         tuple(edits.described()),
-        diff_values(before, after),
+        diff_values(before, after, inside_tags=True),
         calls,
         *undoing(deeds, undone),
     )

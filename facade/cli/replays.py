@@ -14,7 +14,6 @@ from ..recorder.errors import AgentReplayError, ChangeRefused, Divergence, LiveC
 from ..recorder.log_end import last_round
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import already_stored
-from ..replay.changes import to_json_patch
 from ..replay.compensating import undone_in
 from ..replay.course import Course
 from ..replay.coverage import Coverage
@@ -105,7 +104,10 @@ def rerun_run(
         if not changes:
             say("the payload was not changed, so nothing was done")
             return 0
-        wanted = replace(wanted, patch=to_json_patch(changes))
+        from ..webui.edited_json import edits_of
+
+        places, patch = edits_of(changes)
+        wanted = replace(wanted, set=places, patch=patch or None)
         checked = _course(store, info, step, wanted, _nothing)
         render_edit(console(), changes)
     if dry_run:
