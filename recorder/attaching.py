@@ -97,6 +97,8 @@ class Attachment(Guard):
         store, info: where the run is.
         payload, input, params: what it started with.
         max_rounds: the bound that it was given, or None.
+        logger_name: of the logger that it was given; as in `run.started`.
+        agent_cache: what the agent's cache held when it began; the code's own from now on.
         log: where the events of the code go: compared, or appended.
     """
 
@@ -106,6 +108,8 @@ class Attachment(Guard):
     input: Any
     params: dict[str, Any]
     max_rounds: int | None
+    logger_name: str | None
+    agent_cache: dict[Any, Any]
     log: RunLog
 
     @abstractmethod

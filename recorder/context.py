@@ -1,7 +1,8 @@
 """What a step is given: the payload, the conversation, recorded reads of the world, and a way to say what changed.
 
 `Context` carries what the CoreStep contract names (signal, report, logger, diagnostics, caches) and what this recorder
-adds. Everything that it does becomes an event of the round that runs.
+adds. Everything that it does becomes an event of the round that runs, and what a step reports names the run, the round,
+and in a workflow the node and the visit by itself.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from .events import (
     MediaPromotedData,
     MemoryWrittenData,
     PlanProposedData,
-    ReportData,
     ScratchpadChangedData,
     SkillActivatedData,
 )
-from .flow_logger import Diagnostics, FlowLogger
+from .flow_logger import Diagnostics, FlowLogger, Logger, Visit, say
 from .frozen import freeze
 from .introspection import clean, isinstance_of
 from .messages import Messages
@@ -51,7 +51,7 @@ class Context:
 
     Attributes:
         signal: asks the run to stop; see `Signal`.
-        logger: its lines become `report` events.
+        logger: its lines become `report` events; None unless a logger was given (`logger=`).
         diagnostics: notes about the running round.
         cache: a dict that lives as long as the run.
         agent_cache: a dict that lives as long as the agent object, across its runs.
@@ -68,11 +68,12 @@ class Context:
         input: Any = None,
         params: Mapping[str, Any] | None = None,
         agent_cache: dict[Any, Any] | None = None,
+        logger: Logger = None,
     ) -> None:
         self._recorder = recorder
         recorder.context = self
         self.signal = signal or Signal()
-        self.logger = FlowLogger(recorder, f"agentreplay.agent.{recorder.agent}")
+        self.logger = FlowLogger.of_run(recorder, logger)
         self.diagnostics = Diagnostics(recorder)
         self.cache: dict[Any, Any] = {}
         self.agent_cache: dict[Any, Any] = {} if agent_cache is None else agent_cache
@@ -81,8 +82,7 @@ class Context:
         self.params: Mapping[str, Any] = freeze(copy_value(dict(params or {})))
         self.random = RecordedRandom(lambda draw, given: recorder.read("random", draw, arguments=given))
         self._scratchpad: dict[str, Any] = {}
-        self._sub_logger: FlowLogger | None = None
-        self._sub_logger_round = -1
+        self._sub_logger: tuple[int, Visit | None, FlowLogger] | None = None
 
     # -- the round -----------------------------------------------------------------------------------
 
@@ -96,18 +96,36 @@ class Context:
         """The round that runs, from 1."""
         return self._recorder.round
 
+    @property
+    def node(self) -> str | None:
+        """Id of the node that is visited; None outside of a workflow."""
+        visit = self._recorder.visit
+        return None if visit is None else visit.node
+
+    @property
+    def visit(self) -> int | None:
+        """Which visit of that node in the run it is, from 1; None outside of a workflow."""
+        visit = self._recorder.visit
+        return None if visit is None else visit.number
+
     def report(self, update: Any) -> None:
         """Record an update on the step's progress: a text, or any value."""
-        data = ReportData(message=clean(update)) if isinstance_of(update, str) else ReportData(content=update)
-        self._recorder.emit("report", data)
+        if isinstance_of(update, str):
+            say(self._recorder, message=clean(update))
+        else:
+            say(self._recorder, content=update)
 
     def create_sub_flow_logger(self) -> FlowLogger:
-        """A logger for a part of the step; calls within one round give the same one."""
-        round = self._recorder.round
-        if self._sub_logger is None or self._sub_logger_round != round:
-            self._sub_logger = FlowLogger(self._recorder, f"{self.logger.name}.round{round}")
-            self._sub_logger_round = round
-        return self._sub_logger
+        """A logger for a part of the step: in a workflow for the visit of a node, else for the round.
+
+        Calls within one visit give the same one. It is there without `logger`, too; its lines are recorded only then.
+        """
+        recorder = self._recorder
+        with recorder.log.lock:
+            round, visit = recorder.round, recorder.visit
+            if self._sub_logger is None or self._sub_logger[:2] != (round, visit):
+                self._sub_logger = round, visit, FlowLogger.of_part(recorder, self.logger)
+            return self._sub_logger[2]
 
     def event(self, name: str, **data: Any) -> None:
         """Record an event of your own, `name` being "x.<something>"; it is kept, shown, and changes no state."""

@@ -81,7 +81,10 @@ class RunStartedData(Data):
 
     `code` is {commit, dirty, module}: of the checkout, if there is one, and under which name the code was loaded.
     `captured` are the sources whose reads were captured: some of clock, env, random and uuid. `max_rounds` is the bound
-    that this run was given, null where the agent's own holds. `tags` are words by which the run is found.
+    that this run was given, null where the agent's own holds. `tags` are words by which the run is found. `logger` is
+    the name of the logger that this run was given, "" where it was told to have none, null where the agent's own holds.
+    `agent_cache` is what the agent's cache held, a dict, and `agent_cache_without` its keys whose values the log does
+    not hold, since they cannot be stored exactly or are too large.
     """
 
     agent: str
@@ -102,6 +105,9 @@ class RunStartedData(Data):
     captured: list[str] = Field(default_factory=list)
     max_rounds: int | None = None
     tags: list[str] = Field(default_factory=list)
+    logger: str | None = None
+    agent_cache: Any = None
+    agent_cache_without: list[str] = Field(default_factory=list)
 
 
 class RunForkedData(Data):
@@ -391,12 +397,18 @@ class SubrunFinishedData(Data):
 
 
 class ReportData(Data):
-    """`source` is report, log, note, order, capture, diagnostics or importer; `level` as in logging, lower case."""
+    """`source` is report, log, note, order, capture, diagnostics, node or importer; `level` as in logging, lower case.
+
+    `node` and `visit` say where in a workflow it was: the node's id, and which visit of it in the run it is, from 1. A
+    report of source "node" says that such a visit begins.
+    """
 
     source: str = "report"
     level: str | None = None
     message: str | None = None
     content: Any = None
+    node: str | None = None
+    visit: int | None = None
 
 
 class OpenData(Data):

@@ -1,22 +1,127 @@
-"""What a step says on its way: lines of a log and notes, each a `report` event."""
+"""What a step says on its way: reports, lines of a log and notes, each a `report` event.
+
+The recorder says where that was: the event belongs to a run and a round, and where the run is a workflow's it names the
+node and the visit. A logger is there only if one was given. What it is told is recorded, and goes on to Python's
+`logging`. A sub-logger is always there; without a logger its lines are recorded and go nowhere else.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
+from .errors import UsageError
 from .events import ReportData
 from .introspection import clean
 from .run_recorder import RunRecorder, text_of
 
+Logger: TypeAlias = logging.Logger | bool | None
+"""Where lines go on to: a logger, True for "agentreplay.agent.NAME"; None and False for no logger."""
+
+NO_LOGGER: Final = ""
+"""What a log says of a run that was told to have no logger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One visit of a node of a workflow.
+
+    Attributes:
+        node: its id.
+        number: which visit of that node in the run it is, from 1.
+    """
+
+    node: str
+    number: int
+
+
+def checked_logger(logger: Logger) -> Logger:
+    """A logger as it was given.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if logger is None or isinstance(logger, bool | logging.Logger):
+        return logger
+    raise UsageError(f"logger is a logging.Logger, or True for agentreplay.agent.NAME, not {type(logger).__name__}")
+
+
+def logger_name(logger: Logger, agent: str) -> str | None:
+    """What a log says of the logger that a run was given: its name, `NO_LOGGER` for False, None for none given."""
+    if logger is None:
+        return None
+    if logger is False:
+        return NO_LOGGER
+    return _default_name(agent) if logger is True else clean(logger.name)
+
+
+def recorded_logger(name: str | None) -> Logger:
+    """The logger that a log names, for code that is executed again."""
+    if name is None:
+        return None
+    return logging.getLogger(name) if name != NO_LOGGER else False
+
+
+def _default_name(agent: str) -> str:
+    return f"agentreplay.agent.{agent}"
+
+
+def _child(logger: logging.Logger, name: str) -> logging.Logger:
+    """A logger below another one; that itself where it is in no hierarchy, as one that was made by its class."""
+    found = above = logger.getChild(name)
+    while above is not logger:
+        if above.parent is None:
+            return logger
+        above = above.parent
+    return found
+
+
+def say(recorder: RunRecorder, **said: Any) -> None:
+    """Record a `report`, and where it was said."""
+    visit = recorder.visit
+    if visit is not None:
+        said |= {"node": visit.node, "visit": visit.number}
+    recorder.emit("report", ReportData(**said))
+
 
 class FlowLogger:
-    """A logger whose lines become `report` events, and go on to Python's `logging` as usual."""
+    """A logger whose lines become `report` events.
 
-    def __init__(self, recorder: RunRecorder, name: str) -> None:
+    Args:
+        recorder: of the run.
+        name: of the logger.
+        logger: of Python's, to which the lines go on; None if they go nowhere.
+
+    Attributes:
+        name: as given.
+    """
+
+    def __init__(self, recorder: RunRecorder, name: str, logger: logging.Logger | None) -> None:
         self._recorder = recorder
-        self._logger = logging.getLogger(name)
+        self._logger = logger
         self.name = name
+
+    @classmethod
+    def of_run(cls, recorder: RunRecorder, logger: Logger) -> FlowLogger | None:
+        """The logger of a run; None if there is none."""
+        if logger is None or logger is False:
+            return None
+        found = logging.getLogger(_default_name(recorder.agent)) if logger is True else logger
+        return cls(recorder, found.name, found)
+
+    @classmethod
+    def of_part(cls, recorder: RunRecorder, whole: FlowLogger | None) -> FlowLogger:
+        """The logger of the running part of a run: of the visit of a node in a workflow, else of the round.
+
+        Args:
+            recorder: of the run.
+            whole: the run's logger.
+        """
+        parts = [f"round{recorder.round}", *([recorder.visit.node] if recorder.visit is not None else [])]
+        name = ".".join([_default_name(recorder.agent) if whole is None else whole.name, *parts])
+        given = None if whole is None else whole._logger
+        return cls(recorder, name, None if given is None else _child(given, ".".join(parts)))
 
     def log(self, level: int, message: str, *args: Any, **content: Any) -> None:
         """Log `message % args` at a level of `logging`; keyword arguments are recorded with it."""
@@ -29,9 +134,10 @@ class FlowLogger:
             raise
         except BaseException:  # the arguments do not fit, or one cannot be shown; `logging` does not raise either
             text = f"{text_of(message)} {text_of(args)}"
-        self._logger.log(level, "%s", text, stacklevel=3)
+        if self._logger is not None:
+            self._logger.log(level, "%s", text, stacklevel=3)
         name = clean(logging.getLevelName(level).lower())
-        self._recorder.emit("report", ReportData(source="log", level=name, message=text, content=content or None))
+        say(self._recorder, source="log", level=name, message=text, content=content or None)
 
     def debug(self, message: str, *args: Any, **content: Any) -> None:
         """Log at level debug."""
@@ -68,6 +174,4 @@ class Diagnostics:
 
     def note(self, message: str, **content: Any) -> None:
         """Record a note."""
-        self._recorder.emit(
-            "report", ReportData(source="diagnostics", message=text_of(message), content=content or None)
-        )
+        say(self._recorder, source="diagnostics", message=text_of(message), content=content or None)

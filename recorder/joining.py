@@ -24,6 +24,7 @@ from .attaching import Attachment, Guard
 from .environment import code_name, process_identity
 from .errors import StoreError, UsageError, VersionConflict
 from .events import CallKind, WriterJoinedData, WriterLeftData, new_event
+from .flow_logger import Logger, checked_logger
 from .locate import open_store
 from .log_end import LAST_KINDS, LogEnd, Patience, last_round, may_be_added
 from .memory_store import MemoryStore
@@ -210,8 +211,8 @@ class JoinedRun(EffectContext):
 
     _recorder: JoinedRecorder
 
-    def __init__(self, recorder: JoinedRecorder) -> None:
-        super().__init__(recorder, **recorder.given)
+    def __init__(self, recorder: JoinedRecorder, logger: Logger = None) -> None:
+        super().__init__(recorder, logger=logger, **recorder.given)
 
     @property
     def writer(self) -> str:
@@ -265,6 +266,7 @@ class JoinedBlock:
         attach: where code is executed against a recording: gives, for the block, what the code of an entry point is
             attached to; None where the recording is over.
         guard: gives what is asked before a call in the run that was joined, if anything is.
+        logger: at `run.logger`, if one is given.
 
     Attributes:
         caller: the code that has the block.
@@ -277,7 +279,9 @@ class JoinedBlock:
         on_store_error: StorePolicy,
         attach: Callable[[str | None], AbstractContextManager[AttachedWriter | None]] | None = None,
         guard: Callable[[RunInfo], Guard | None] | None = None,
+        logger: Logger = None,
     ) -> None:
+        self._logger = checked_logger(logger)
         self._attach = attach
         self._guard = guard
         self._name = run
@@ -331,7 +335,7 @@ class JoinedBlock:
         self._recorder = recorder
         self._stack.enter_context(entered(recorder.scope))
         self._stack.enter_context(scope_is_carried(recorder))
-        return JoinedRun(recorder)
+        return JoinedRun(recorder, self._logger)
 
     def _entered_recorder(self) -> JoinedRecorder:
         if self._recorder is None:

@@ -129,6 +129,17 @@ class LivePayload:
         with _refusing_depth():
             return self._apply_patch(difference(self._work, take(payload).tree, trees=LIVE_AS_STORED), options)
 
+    def put(self, values: Mapping[str, Any], options: Mapping[str, Any]) -> RecordedChange | None:
+        """Give some keys of the payload, a dict, other values, as `become` does; None if they have just these.
+
+        Raises:
+            ChangeRefused: a value is nested too deeply; nothing changed.
+        """
+        with _refusing_depth():
+            before = {key: self._work[key] for key in values if key in self._work}
+            patch = difference(before, take(dict(values)).tree, trees=LIVE_AS_STORED)
+            return self._apply_patch(patch, options) if patch else None
+
     def changed_in_place(self) -> RecordedChange | None:
         """Find what the agent changed without asking: objects in the payload that it mutated.
 

@@ -13,11 +13,12 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any, Final, overload
 
 from pydantic import ValidationError
 
+from .agent_cache import StoredCache, stored_cache
 from .agent_result import AgentResult
 from .ambient import Capture, captured_for, reads_are_captured, sources_of
 from .attaching import Attachment, Outcome, attachment_for
@@ -27,6 +28,7 @@ from .decisions import Complete, Continue, NextStep
 from .ending import Ending, abandon
 from .environment import code_name, code_of, code_version, folder_of, globals_of, name_of
 from .errors import RoundLimitReached, UsageError
+from .flow_logger import Logger, checked_logger, logger_name, recorded_logger
 from .introspection import class_name, is_awaitable, isinstance_of
 from .run_log import StorePolicy
 from .run_recorder import RunRecorder
@@ -50,7 +52,9 @@ class Agent:
         name: as runs show it.
         max_rounds: after so many rounds without an end, the run has failed.
         tags: of all its runs.
-        cache: at `context.agent_cache`, for all runs of this agent.
+        logger: of all its runs, unless one is given its own.
+        cache: at `context.agent_cache`, for all runs of this agent that are recorded. One that is executed again has a
+            dict of its own there, with what was recorded of this one when the run began.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Agent:
         allowed_paths: Sequence[str] | None = None,
         strict: bool = False,
         capture: Capture = None,
+        logger: Logger = None,
         on_store_error: StorePolicy = "raise",
     ) -> None:
         checked_bound(max_rounds)
@@ -74,6 +79,7 @@ class Agent:
         self.tags = checked_tags(tags)
         self.applier = applier
         self.capture = sources_of(capture)
+        self.logger = checked_logger(logger)
         self.on_store_error = on_store_error
         options = {
             "allowed_paths": list(allowed_paths) if allowed_paths is not None else None,
@@ -109,6 +115,7 @@ class Agent:
         tags: Sequence[str] | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
+        logger: Logger = None,
         store: EventStore | str | None = None,
     ) -> AgentResult:
         """Run the agent to its end and record it; within another run, as a child run of that.
@@ -121,6 +128,9 @@ class Agent:
             tags: of this run, beside the agent's own: words by which it is found among others.
             invocation_state: handed through to the result.
             signal: asks the run to stop.
+            logger: at `context.logger`: a `logging.Logger`, or True for "agentreplay.agent.NAME"; lines are recorded
+                and go on to it. By default the agent's own; False for none. It is recorded by name, and there when the
+                run is executed again.
             store: where to record: a store, or a URL; by default the one that is found from here.
 
         Returns:
@@ -128,13 +138,14 @@ class Agent:
 
         Raises:
             UsageError: called in a running event loop; use `await agent.arun(…)` there. Or more than 20 tags, or one
-                of more than 64 characters; nothing is recorded.
+                of more than 64 characters, or a logger that is none; nothing is recorded.
             Exception: what the step raises is recorded, and raised as it is.
         """
         if on_event_loop():
             raise UsageError(f"{self.name}.run() cannot run inside an event loop; use `await {self.name}.arun(…)`")
         given: dict[str, Any] = {"input": input, "params": params, "max_rounds": checked_bound(max_rounds)}
         given |= {"invocation_state": invocation_state, "signal": signal, "tags": checked_tags(self.tags, tags)}
+        given["logger"] = checked_logger(logger)
         return self.begin(payload, store=store, parent=parent_of(store, self.name), **given).run()
 
     async def arun(
@@ -147,11 +158,13 @@ class Agent:
         tags: Sequence[str] | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
+        logger: Logger = None,
         store: EventStore | str | None = None,
     ) -> AgentResult:
         """`run` for code in an event loop; a plain step function is called on it."""
         given: dict[str, Any] = {"input": input, "params": params, "max_rounds": checked_bound(max_rounds)}
         given |= {"invocation_state": invocation_state, "signal": signal, "tags": checked_tags(self.tags, tags)}
+        given["logger"] = checked_logger(logger)
         execution = await self._abegin(payload, store=store, parent=parent_of(store, self.name), **given)
         return await execution.arun()
 
@@ -175,6 +188,8 @@ class Agent:
         """`begin`, which commits, in a thread of its own; on copies, which nobody mutates meanwhile."""
         given = {name: copy_value(value) if name in ("input", "params") else value for name, value in given.items()}
         attachment = self._attachment(payload, **given)
+        if attachment is None:
+            given["agent_cache"] = stored_cache(self.cache)
         begin = functools.partial(self._recorder, copy_value(payload), store, attachment, **given)
         # Nothing begins, and so nothing is committed, where code is attached to a recording.
         recorder = await begun_in_turn(begin, abandon) if attachment is None else begin()
@@ -204,10 +219,12 @@ class Agent:
         params: Mapping[str, Any] | None = None,
         max_rounds: int | None = None,
         tags: Sequence[str] | None = None,
+        logger: Logger = None,
+        agent_cache: StoredCache | None = None,
         parent: Parent | None = None,
         **_: Any,
     ) -> RunRecorder:
-        code = code_of(self.step)
+        code, names, entry_point = self._code()
         return RunRecorder(
             store if parent is None else parent.recorder.store,
             self.name,
@@ -215,17 +232,24 @@ class Agent:
             input=input,
             params=params,
             max_rounds=max_rounds,
+            logger_name=logger_name(logger, self.name),
+            agent_cache=stored_cache(self.cache) if agent_cache is None and attachment is None else agent_cache,
             tags=self.tags if tags is None else tags,
             applier=self.applier,
             applier_options=self.applier_options,
-            entry_point=code_name(code),
+            entry_point=entry_point,
             code=code_version(folder_of(code)),
             parent=None if parent is None else parent.reference,
             on_store_error=self.on_store_error,
-            captured=captured_for(self.capture, parent, attachment, code, globals_of(self.step)),
+            captured=captured_for(self.capture, parent, attachment, code, names),
             attachment=attachment,
             guard=None if parent is None or attachment is not None else parent.guard(payload, input, params),
         )
+
+    def _code(self) -> tuple[CodeType | None, dict[str, Any] | None, str | None]:
+        """The code of the agent, the names of its module, and its entry point."""
+        code = code_of(self.step)
+        return code, globals_of(self.step), code_name(code)
 
 
 class Execution:
@@ -240,14 +264,24 @@ class Execution:
         params: Mapping[str, Any] | None = None,
         invocation_state: Mapping[str, Any] | None = None,
         signal: Signal | None = None,
+        logger: Logger = None,
         parent: Parent | None = None,
         **_: Any,
     ) -> None:
         self.agent = agent
         self.recorder = recorder
-        if recorder.attachment is not None:
-            input, params = recorder.attachment.input, recorder.attachment.params
-        self.context = Context(recorder, signal=signal, input=input, params=params, agent_cache=agent.cache)
+        cache = agent.cache
+        if (attachment := recorder.attachment) is not None:
+            input, params, cache = attachment.input, attachment.params, attachment.agent_cache
+            logger = recorded_logger(attachment.logger_name) if logger is None else logger
+        self.context = Context(
+            recorder,
+            signal=signal,
+            input=input,
+            params=params,
+            agent_cache=cache,
+            logger=agent.logger if logger is None else logger,
+        )
         self.ending = Ending(recorder, self.context, invocation_state)
         self._parent = parent
 
@@ -453,6 +487,7 @@ def agent(
     allowed_paths: Sequence[str] | None = ...,
     strict: bool = ...,
     capture: Capture = ...,
+    logger: Logger = ...,
     on_store_error: StorePolicy = ...,
 ) -> Callable[[Step], Agent]: ...
 
@@ -469,6 +504,8 @@ def agent(name: str | Step | None = None, /, **options: Any) -> Agent | Callable
         strict: report what MemberJunction's rules do silently.
         capture: which reads of code that does not use the context are recorded: "all", or some of {"clock", "random",
             "uuid", "env"}; None is those of the run around, or none.
+        logger: at `context.logger` of its runs: a `logging.Logger`, or True for "agentreplay.agent.NAME"; lines are
+            recorded and go on to it. None by default: `context.logger` is None.
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
     """
     if callable(name):

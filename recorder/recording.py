@@ -23,6 +23,7 @@ from .effects import aperform, perform
 from .ending import Ending, abandon
 from .environment import code_name, code_version, folder_of
 from .errors import UsageError
+from .flow_logger import Logger, checked_logger
 from .run_log import StorePolicy
 from .run_recorder import RunRecorder
 from .scope import Scope, entered, scope_is_carried
@@ -167,6 +168,7 @@ class RecordedBlock:
         store: where to record.
         signal: asks the run to stop.
         capture: the sources whose reads are captured; None for those of the run around.
+        logger: of the run; None for no logger.
         options: of the recorder.
 
     Attributes:
@@ -184,6 +186,7 @@ class RecordedBlock:
         store: EventStore | str | None,
         signal: Signal | None,
         capture: frozenset[str] | None,
+        logger: Logger,
         options: Mapping[str, Any],
     ) -> None:
         self._name = name
@@ -191,6 +194,7 @@ class RecordedBlock:
         self._given: dict[str, Any] = {"input": input, "params": params}
         self._store = store
         self._signal = signal
+        self._logger = logger
         self._capture = capture
         self._options = options
         self.caller: CodeType | None = None
@@ -262,7 +266,7 @@ class RecordedBlock:
         return begin
 
     def _began(self, recorder: RunRecorder) -> Recording:
-        self._run = Recording(recorder, signal=self._signal, **self._given)
+        self._run = Recording(recorder, signal=self._signal, logger=self._logger, **self._given)
         return self._run
 
     def _entered(self, run: Recording) -> Recording:
@@ -336,6 +340,7 @@ def record(
     strict: bool = False,
     signal: Signal | None = None,
     capture: Capture = None,
+    logger: Logger = None,
     store: EventStore | str | None = None,
     on_store_error: StorePolicy = "raise",
 ) -> RecordedBlock:
@@ -355,6 +360,8 @@ def record(
         signal: asks the run to stop; your loop looks at `run.signal`.
         capture: which reads of code that does not use the run are recorded: "all", or some of {"clock", "random",
             "uuid", "env"}; None is those of the run around, or none.
+        logger: at `run.logger`: a `logging.Logger`, or True for "agentreplay.agent.NAME"; lines are recorded and go on
+            to it. None by default: `run.logger` is None.
         store: where to record: a store, or a URL; by default the one that is found from here.
         on_store_error: "raise" (default) or "warn": what a failing store means for the run.
 
@@ -373,6 +380,7 @@ def record(
         "tags": checked_tags(tags),
     }
     given: dict[str, Any] = {"input": input, "params": params, "store": store, "signal": signal}
+    given["logger"] = checked_logger(logger)
     block = RecordedBlock(name, payload, **given, capture=sources_of(capture), options=options)
     caller = sys._getframe(1)
     block.caller, block.names = caller.f_code, caller.f_globals

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from .agent_cache import StoredCache
 from .ambient import Captured
 from .attaching import Attachment, Guard
 from .covered import covering
@@ -51,6 +52,7 @@ from .store import EventStore, RunInfo, new_uid
 
 if TYPE_CHECKING:
     from .calls import Call
+    from .flow_logger import Visit
 
 logger = logging.getLogger("agentreplay")
 
@@ -73,6 +75,8 @@ class RunRecorder:
         payload: the starting payload.
         input, params: what the run was given.
         max_rounds: the bound that it was given, if it was; a recording that the code is attached to goes before.
+        logger_name: of the logger that it was given, if it was; see `run.started`.
+        agent_cache: what the agent's cache holds at the start.
         applier: name of the payload applier of change requests.
         applier_options: what every change request is applied with, such as {"allowed_paths": […]}.
         entry_point: "file.py:name" of the code that runs.
@@ -90,6 +94,9 @@ class RunRecorder:
         StoreError, RecordingFailed: the run cannot be recorded, and the policy is to raise.
     """
 
+    visit: Visit | None = None
+    """The visit of a node that is under way, where the run is a workflow's."""
+
     def __init__(
         self,
         store: EventStore | str | None,
@@ -99,6 +106,8 @@ class RunRecorder:
         input: Any = None,
         params: Mapping[str, Any] | None = None,
         max_rounds: int | None = None,
+        logger_name: str | None = None,
+        agent_cache: StoredCache | None = None,
         tags: Sequence[str] = (),
         applier: str = "memberjunction",
         applier_options: Mapping[str, Any] | None = None,
@@ -126,6 +135,7 @@ class RunRecorder:
         self.max_rounds = max_rounds
         self._told_of_lossy_payload = False
         self.decided: Mapping[str, Any] | None = None
+        self.decided_before: Mapping[str, Any] | None = None
         self.last_step: str | None = None
         self.usage: dict[str, int | float] = {}
         self.context_size: int | None = None
@@ -189,6 +199,9 @@ class RunRecorder:
                     captured=[] if captured is None else sorted(captured.sources),
                     max_rounds=max_rounds,
                     tags=list(tags),
+                    logger=logger_name,
+                    agent_cache=None if agent_cache is None else agent_cache.entries,
+                    agent_cache_without=[] if agent_cache is None else agent_cache.without,
                 ),
             )
         except RecordingStopped as stopped:
@@ -284,7 +297,7 @@ class RunRecorder:
         if self._round_open:
             raise UsageError(f"round {self.round} is not over: rounds follow each other, they do not nest or overlap")
         self.log.round += 1
-        self.decided = None
+        self.decided_before, self.decided = self.decided, None
         self._calls = 0
         self._round_open = True
         self._round_started = time.perf_counter()
@@ -347,10 +360,13 @@ class RunRecorder:
         self._calls += 1
         return f"{self.round}.{self._calls}"
 
-    def become(self, payload: Any, *, round: int, usage: Mapping[str, Any]) -> None:
+    def become(
+        self, payload: Any, *, round: int, usage: Mapping[str, Any], decided: Mapping[str, Any] | None = None
+    ) -> None:
         """Stand where the rounds so far have led, which this process does not execute."""
         self.payload = LivePayload(payload, self.store.redactor)
         self.log.round = round
+        self.decided = decided
         self._add_usage(usage)
 
     def count_from(self, number: int) -> None:
@@ -466,6 +482,21 @@ class RunRecorder:
         def make() -> Data:
             change = self.payload.become(payload(self.payload), given)
             return self._change_data(change, "json-patch", given, source, reason)
+
+        self.emit("payload.changed", make)
+
+    def change_keys(self, values: Mapping[str, Any], *, source: Mapping[str, Any], reason: str | None = None) -> None:
+        """Give some keys of the payload, a dict, other values; recorded as the difference, if there is one.
+
+        Args:
+            values: by key.
+            source, reason: as in `change`.
+        """
+
+        def make() -> Data | None:
+            change = self.payload.put(values, self.applier_options)
+            given = self.applier_options
+            return None if change is None else self._change_data(change, "json-patch", given, source, reason)
 
         self.emit("payload.changed", make)
 

@@ -1,8 +1,8 @@
 """What code says, compared with its recording: what is another one, new or missing is told; see `said`.
 
 Lines of the logger and diagnostic notes are for people who watch a run, and hold times and durations as a rule. So
-that they are others is noted and no difference. For a re-run or a resumed run, all but messages is: such code was
-edited, often by a line that reports more, and what is said has led to nothing.
+that they are others is noted and no difference. For a re-run or a resumed run, all but messages and visits of nodes is:
+such code was edited, often by a line that reports more, and what is said has led to nothing.
 
 Why the payload was changed is told where the payload is compared, at the end of a round: if that differs, too, it is
 what a person wants to be told first.
@@ -153,7 +153,7 @@ class ComparedSaid:
             self._whole.tell(difference)
 
     def _is_noted(self, saying: Saying) -> bool:
-        return saying.topic == "line" or (saying.topic != "message" and not self._course.is_strict)
+        return saying.topic == "line" or (saying.topic not in ("message", "node") and not self._course.is_strict)
 
     def _note(self, difference: Difference) -> None:
         self._course.coverage.note(

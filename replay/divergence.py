@@ -52,6 +52,7 @@ Kind: TypeAlias = Literal[
     "missing call",
     "extra call",
     "another value read",
+    "another node",
     "another decision",
     "another payload",
     "another outcome",

@@ -60,7 +60,8 @@ class FoldedPrefix:
                 )
             )
         payload = secrets.apply(self.state.payload)
-        recorder.become(payload, round=self.step - 1, usage=self.state.usage)
+        state = self.state
+        recorder.become(payload, round=self.step - 1, usage=state.usage, decided=state.decision)
 
     def restore(self, run: RecordedRun) -> None:
         """Give the code, before its first round, the conversation, the notes, the parameters and the input; once."""

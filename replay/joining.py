@@ -15,11 +15,18 @@ from ..recorder.attaching import REPLAYED_AT
 from ..recorder.joining import JoinedBlock
 
 if TYPE_CHECKING:
+    from ..recorder.flow_logger import Logger
     from ..recorder.run_log import StorePolicy
     from ..recorder.store import EventStore, RunRef
 
 
-def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: StorePolicy = "raise") -> JoinedBlock:
+def join(
+    run: RunRef,
+    *,
+    logger: Logger = None,
+    store: EventStore | str | None = None,
+    on_store_error: StorePolicy = "raise",
+) -> JoinedBlock:
     """Add to a run that another process records: `with join("run42") as run:` (or `async with`).
 
     Within the block effects are recorded in that run (`run.tool`, `run.model`, callables made effects with `@tool`,
@@ -32,6 +39,7 @@ def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: 
 
     Args:
         run: the run, which is in progress: "run42", or its uid, as `run.id` and `run.uid` say there.
+        logger: at `run.logger`: a `logging.Logger`, or True for "agentreplay.agent.NAME"; None by default.
         store: where it is: a store, or a URL; by default that of the run in which this code, or the process that it
             was forked from, stands; else the one that is found from here.
         on_store_error: "raise" (default) or "warn": what a failing store means for the block.
@@ -46,6 +54,6 @@ def join(run: RunRef, *, store: EventStore | str | None = None, on_store_error: 
         from .workers import joined
 
         run, attach, guard = joined(run)
-    block = JoinedBlock(run, store, on_store_error, attach, guard)
+    block = JoinedBlock(run, store, on_store_error, attach, guard, logger)
     block.caller = sys._getframe(1).f_code
     return block

@@ -40,6 +40,7 @@ from .beginnings import compare_beginning
 from .edits import Edits
 from .exactly import exactly, stored_as_field
 from .redoing import redo
+from .restored_cache import restored_cache
 from .script import RecordedCall, Script, Strand, key_of
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class RecordedRun(Attachment):
         self.input = exactly(started.data.input, f"the input of {info.id}")
         self.params = exactly(started.data.params, f"the parameters of {info.id}")
         self.max_rounds = (None if parent else course.max_rounds) or self.script.max_rounds
+        self.logger_name = started.data.logger
+        self.agent_cache, missing = restored_cache(started.data, info.id)
+        for note in missing:
+            course.coverage.note(note)
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self._to_redo: list[tuple[int, Event]] = []

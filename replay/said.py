@@ -2,7 +2,8 @@
 
 None of it asks for anything, so no answer would show that it is another one: it is compared with what the recording
 has. Each task says one thing after the other, and what it says of one sort is met in that order. The same things said
-by other tasks, or by a task in a later round, are in another order, which is worth a word at most.
+by other tasks, or by a task in a later round, are in another order, which is worth a word at most. A workflow says what
+node it visits.
 
 Changes of the payload are not compared one by one, since another way to the same payload is no difference. What is
 compared is why, as a list without repetitions: a change that is made in two steps for the same reason says the same.
@@ -112,6 +113,9 @@ def _report(body: Mapping[str, Any]) -> Iterator[Saying]:
         yield Saying("report", "another report", ("report", source), tree)
     elif source in ("log", "diagnostics"):
         yield Saying("line", "another report", ("report", source), tree)
+    elif source == "node":
+        where = {name: body[name] for name in ("node", "visit") if name in body}
+        yield Saying("node", "another node", ("node", None), where)
 
 
 def _note(body: Mapping[str, Any]) -> Iterator[Saying]:

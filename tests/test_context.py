@@ -482,7 +482,7 @@ def test_what_a_step_says_is_recorded(store: EventStore, caplog: pytest.LogCaptu
     """Reports, lines of a log and notes are events of the round; the lines go to Python's logging as well."""
     caplog.set_level(logging.DEBUG)
 
-    @ar.agent("talker")
+    @ar.agent("talker", logger=True)
     def step(i: int, context: ar.Context) -> Any:
         context.report("half way")
         context.report({"progress": 0.5})
@@ -525,7 +525,7 @@ def test_what_a_step_says_is_recorded(store: EventStore, caplog: pytest.LogCaptu
 
 def test_a_sub_logger_lives_for_a_round(store: EventStore) -> None:
     """In a block of one's own as well."""
-    with ar.record("a", store=store) as run:
+    with ar.record("a", logger=True, store=store) as run:
         loggers = []
         for _ in range(2):
             with run.round() as r:

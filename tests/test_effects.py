@@ -139,7 +139,7 @@ def test_texts_that_are_no_unicode_are_recorded(store: EventStore) -> None:
     def look() -> str:
         raise ValueError("half \ud83d")
 
-    with ar.record("agent \ud83d", store=store) as run, run.round():
+    with ar.record("agent \ud83d", logger=True, store=store) as run, run.round():
         with pytest.raises(ValueError):
             look()
         run.report("\ud83d")

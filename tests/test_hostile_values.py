@@ -216,7 +216,7 @@ def value(request: pytest.FixtureRequest) -> Any:
 
 def test_a_recorded_loop_takes_any_value_anywhere(store: EventStore, value: Any) -> None:
     """Payload, input, params, arguments, results, reports, reads, messages, notes and the outcome may be anything."""
-    with ar.record("d", payload={"a": value}, input=value, params={"a": value}, store=store) as run:
+    with ar.record("d", payload={"a": value}, input=value, params={"a": value}, logger=True, store=store) as run:
         with run.round() as r:
             assert r.tool("t", {"x": value}, lambda x: x) is value
             assert r.model("m", {"x": value}, lambda x: x) is value

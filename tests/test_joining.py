@@ -68,7 +68,7 @@ def test_what_a_worker_does_is_in_the_run(store: EventStore) -> None:
         return ar.Complete(round_index)
 
     def work() -> None:
-        with ar.join("run1", store=store) as run:
+        with ar.join("run1", store=store, logger=True) as run:
             assert (run.id, run.uid, run.run_id, run.writer) == ("run1", store.run("run1").uid, "run1", "w4")
             assert (run.input, run.params) == ("go", {"a": (1, 2)})
             assert note("as ever") == "as ever"

@@ -125,6 +125,7 @@ PEOPLE: Final = "for people: when, where, how long, how much"
 SETTINGS: Final = "about the process or the settings, not about what the code does"
 ANOTHER_WAY: Final = "another way to the same payload is no difference"
 IMPORTED: Final = "filled by importers, whose runs have no code"
+WORKFLOW: Final = "compared where a workflow visits its nodes; see the tests of these"
 ELSEWHERE: Final = "of another process, or of a re-run; see the tests of these"
 
 _ENDED: Final = {"call": DERIVED, "stream": GIVEN, "duration": PEOPLE, "inline": ORDER, "turns": ORDER, "turn": ORDER}
@@ -144,6 +145,9 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "captured": GIVEN,
         "parent": DERIVED,
         "max_rounds": GIVEN,
+        "logger": GIVEN,
+        "agent_cache": GIVEN,
+        "agent_cache_without": NOTED,
     },
     "run.forked": dict.fromkeys(EVENT_OF_KIND["run.forked"].model_fields["data"].annotation.model_fields, ELSEWHERE),
     "run.suspended": {"reason": DERIVED, "interrupts": DERIVED},
@@ -214,7 +218,13 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         "error": DERIVED,
         "turn": ORDER,
     },
-    "report": {"source": TOLD, "level": TOLD, "message": TOLD, "content": TOLD},
+    "report": {
+        "source": TOLD,
+        "level": TOLD,
+        "message": TOLD,
+        "content": TOLD,
+        **dict.fromkeys(("node", "visit"), WORKFLOW),
+    },
 }
 
 

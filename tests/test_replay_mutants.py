@@ -535,7 +535,7 @@ REFACTORINGS = [
         "desk",
         "lines for a log",
         (
-            ('left = stock("lamp")', 'left = stock("lamp"); context.logger.info("left: %s", left)'),
+            ('left = stock("lamp")', 'left = stock("lamp"); context.create_sub_flow_logger().info("left: %s", left)'),
             (LAST, f'{LAST}    context.diagnostics.note("nearly there")\n'),
         ),
         (

@@ -32,7 +32,7 @@ async def afetch(page: str) -> str:
 def saying(says: Says) -> Any:
     """An agent that says something between two calls."""
 
-    @ar.agent("says", allowed_paths=["n:add,update", "m:add,update"])
+    @ar.agent("says", allowed_paths=["n:add,update", "m:add,update"], logger=True)
     def step(i: int, context: ar.Context) -> Any:
         fetch("a")
         says(context)
