@@ -21,7 +21,7 @@ from ..recorder.attaching import waits
 from ..recorder.errors import AgentReplayError, CassetteDiverged, Divergence, ImportFailed, UsageError
 from ..recorder.exporting import export_run
 from ..recorder.loop import Agent
-from ..recorder.store import RunInfo
+from ..recorder.store import EventStore, RunInfo
 from .advice import hint_in_test
 from .cassette_file import OpenedCassette, open_cassette
 from .cassette_recording import BODY, KEEPING, Kept, Start, Take, abegun, begun, rules_for
@@ -286,8 +286,13 @@ def in_test(cassette: OpenedCassette, difference: Difference) -> Difference:
     return replace(
         difference,
         hint=hint_in_test(difference, RECORD),
-        run=None if run is None else f"child run of {cassette.store.run(run).agent}",
+        run=None if run is None else name_of_child(cassette.store, run),
     )
+
+
+def name_of_child(store: EventStore, run: str) -> str:
+    """A child run in a cassette, after its agent."""
+    return f"child run of {store.run(run).agent}"
 
 
 def in_a_line(difference: Difference) -> str:

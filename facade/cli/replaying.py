@@ -70,45 +70,78 @@ def max_rounds_option(verb: Function) -> Function:
     examples=[
         "agentreplay replay run42",
         "agentreplay replay run42 --app agent.py:step --ignore 'tool:search:$.request_id'",
-        "agentreplay replay run42 --collect --json | jq '.divergences[].path'",
+        "agentreplay replay fixtures/*.jsonl --app agent.py:step --junit-xml report.xml",
+        "agentreplay replay run40 run41 run42 --app new_agent.py:step --collect",
     ],
 )
-@run_argument
+@click.argument("recordings", nargs=-1, metavar="[RUN|FILE]…")
 @store_option
 @app_option
 @ignore_option
 @click.option("--collect", is_flag=True, help="Go on after a difference as far as can be.")
 @click.option("--shallow", is_flag=True, help="Answer child runs as wholes, instead of executing them, too.")
 @click.option("--full", is_flag=True, help="Write long values whole.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Replay several recordings N at a time; by default as many as there are cores.",
+)
+@click.option("--junit-xml", metavar="FILE", help="Write a report for CI, too.")
 @json_option
 def replay(
-    run: str,
+    recordings: tuple[str, ...],
     store: str | None,
     app: str | None,
     ignore: tuple[str, ...],
     collect: bool,
     shallow: bool,
     full: bool,
+    jobs: int | None,
+    junit_xml: str | None,
     as_json: bool,
 ) -> int:
-    """Execute code against a recorded run, and say if it does the same.
+    """Execute code against recorded runs, and say if it does the same.
 
     Every effect is answered from the log, and nothing is recorded: no model, tool or clock is asked, and a call that
     the recording does not hold is never made. The first difference stops it. The last line says what was covered.
 
-    Exit code 0 if the code did the same, 1 if it did not.
+    A recording is a run, by default the last one, or a cassette, which needs no store. Of several there is a table with
+    the first difference of each; they are replayed in processes of their own, beside each other.
+
+    Exit code 0 if the code did the same, 1 if it did not in one of them; else 3 if one cannot be read.
 
     With --json: {run, verdict, divergences, coverage, complete, notes}. `verdict` is "identical" or "diverged",
     `divergences` a list of {step, seq, kind, path, expected, actual, …}, `coverage` {recorded, live, uncaptured,
     unused}: how many effects were answered from the log, were made, were never captured, and were not asked for.
+    Of files, or several recordings, a list of such, each with {file, agent, rounds, error, seconds}, too; `verdict` may
+    be "error" or "unreadable" then.
     """
+    from .replaying_many import is_file, replay_file, replay_many
+
+    names = recordings or ("@last",)
+    alone = len(names) == 1 and jobs is None and junit_xml is None
+    if alone and is_file(names[0]) and not as_json:
+        return replay_file(names[0], app=app, ignore=ignore, collect=collect, shallow=shallow, full=full)
+    if not alone or is_file(names[0]):
+        return replay_many(
+            names,
+            store,
+            app=app,
+            ignore=ignore,
+            collect=collect,
+            shallow=shallow,
+            jobs=jobs,
+            junit_xml=junit_xml,
+            as_json=as_json,
+        )
     from .replays import replay_run
     from .runs import open_for_reading
 
     found = open_for_reading(store)
     return replay_run(
         found,
-        found.run(run),
+        found.run(names[0]),
         app,
         ignore=ignore,
         collect=collect,
