@@ -108,7 +108,7 @@ def hint_in_test(difference: Difference, record: str) -> str:
         said = f"If this is different each time: ignore=[{shown}]{rest}. "
     if difference.kind == "another value read":
         said += "Read what is different each time through the context, or record with capture=. "
-    meaning = _MEANINGS.get(difference.kind, "do this")
+    meaning = _MEANINGS.get(difference.kind, "say this" if kind in SAID else "do this")
     return f"{said}If the code is meant to {meaning}: {record}"
 
 

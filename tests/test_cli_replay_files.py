@@ -203,7 +203,7 @@ def test_code_that_fails_or_ends_its_process_is_an_error_of_its_recording() -> N
     Path("broken.py").write_text("raise ValueError('while it is imported')\n", encoding="utf-8")
     text = output("replay", "paid.jsonl", "refused.jsonl", "--app", "broken.py:step", "--junit-xml", "r.xml", code=1)
     assert text.count("ValueError: while it is imported") == 2
-    assert 'broken.py", line 1, in <module>' in Path("r.xml").read_text(encoding="utf-8")
+    assert 'broken.py", line 1, in &lt;module&gt;' in Path("r.xml").read_text(encoding="utf-8")
 
 
 def test_code_without_calls_is_no_success() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -34,6 +35,13 @@ def main(question):
         if answer == "done":
             return
         state["notes"] += search(answer.removeprefix("search: "))
+"""
+
+ANOTHER_PROMPT = """
+from agentreplay.examples import refunds
+
+consult = refunds.consult
+refunds.consult = lambda context, text: consult(context, text.replace("Work", "Kindly work"))
 """
 
 
@@ -71,7 +79,9 @@ def test_an_untouched_loop_is_recorded_as_the_readme_says(tmp_path: Path, monkey
     assert "search" in agentreplay("show", "run1")
 
 
-@pytest.mark.parametrize("code", [block for block in PYTHON if "import mybot" not in block])
+@pytest.mark.parametrize(
+    "code", [block for block in PYTHON if "import mybot" not in block and "def test_" not in block]
+)
 def test_every_python_block_runs(code: str, tmp_path: Path) -> None:
     """Each example runs by itself, in an empty folder."""
     run_python(code, tmp_path)
@@ -113,6 +123,39 @@ def test_the_cassette_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for command in re.findall(r"^\$ agentreplay (.*)$", console("Take a run along")[0], re.M):
         agentreplay(*command.split())
     assert "refunds" in agentreplay("show", "run1", "--short", "--store", "elsewhere.db")
+
+
+def test_a_failed_run_becomes_a_test_as_the_readme_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three commands: exported, written down, green; another prompt is red in the words that are shown."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("PYTEST_ADDOPTS", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    agentreplay("demo")
+    export, replay = console("Make a test of it")
+    ((make, command),) = re.findall(r"^\$ mkdir -p (\S+) && agentreplay (.*)\n", export)
+    Path(make).mkdir(parents=True)
+    agentreplay(*command.split())
+    (test,) = [block for block in PYTHON if "def test_" in block]
+    Path("tests/test_refund.py").write_text(test, encoding="utf-8")
+    green = run_pytest(tmp_path)
+    assert "1 passed" in green
+    command, printed = replay.split("\n", 1)
+    words = command.removeprefix("$ agentreplay ").replace("*", "refund.failed").split()
+    assert without_times(agentreplay(*words)) == without_times(printed)
+    Path("conftest.py").write_text(ANOTHER_PROMPT, encoding="utf-8")
+    red = run_pytest(tmp_path)
+    (section,) = [section for section in SECTIONS if section.startswith("Make a test of it")]
+    (shown,) = re.findall(r"```\n(>.*?)```", section, re.S)
+    assert [line.strip() for line in shown.splitlines()] == [
+        re.sub("^> +", ">   ", line.strip()) for line in red.splitlines() if line.startswith((">", "E "))
+    ]
+
+
+def run_pytest(folder: Path) -> str:
+    """What pytest prints in a folder, with the plugin alone."""
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "agentreplay.pytest_plugin"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 
 def test_the_table_of_verbs_is_complete() -> None:
