@@ -39,15 +39,15 @@ from .openapi import (
     ref,
     text,
 )
+from .overview import Overview
 from .reader import Damage
 from .run_list import LARGEST_PAGE, PAGE, SORTS, STATUSES, Wanted, page_of, runs_to_search
-from .run_pages import OTHER_PARTS, PARTS, existing_step, run_named
+from .run_pages import OTHER_PARTS, PARTS, changes_known, existing_step, overview_of, run_named
 from .searching import CURSOR, EACH, HITS, search_runs
 from .site import Site, site
 from .sound import Unread, difference_told
 from .trees import value_at
 from .version import VERSION
-from .views import counted_changes
 
 TABLE: Final = Table()
 
@@ -55,6 +55,9 @@ EVENTS: Final = 200
 MOST_EVENTS: Final = 1_000
 STEPS: Final = 100
 MOST_STEPS: Final = 500
+
+COUNTING_SECONDS: Final = 2.0
+"""So long an answer waits, at most, until the changes of a small run are counted."""
 
 RUN: Final = text(
     "run", 'A run: "run42", its number, its uid or the start of it, or "@last".', where="path", example="@last"
@@ -215,9 +218,9 @@ def steps(run: str, start: int, limit: int) -> Response:
     stop = min(start + limit, last + 1)
     damage: Damage = {}
     entries = found.reader.entries(info, start, stop, damage) if start < stop else []
-    return json_answer(
-        {"steps": [step_json(found, info, entry, damage) for entry in entries], "next": stop if stop <= last else None}
-    )
+    overview = overview_of(info, COUNTING_SECONDS)
+    rows = [step_json(info, overview, entry, damage) for entry in entries]
+    return json_answer({"steps": rows, "next": stop if stop <= last else None})
 
 
 @TABLE.add(
@@ -239,7 +242,7 @@ def step(run: str, step: int) -> Response:
     entry = found.reader.entry(info, number_, share, damage)
     return json_answer(
         {
-            "step": step_json(found, info, entry, damage),
+            "step": step_json(info, overview_of(info, COUNTING_SECONDS), entry, damage),
             "decision": entry.decision,
             "requests": [event_json(event) for event in entry.requests],
             "events": total,
@@ -247,10 +250,9 @@ def step(run: str, step: int) -> Response:
     )
 
 
-def step_json(found: Site, info: RunInfo, entry: RoundEntry, damage: Damage) -> dict[str, Any]:
+def step_json(info: RunInfo, overview: Overview, entry: RoundEntry, damage: Damage) -> dict[str, Any]:
     """What the API says of a step; of a damaged one what can be read, and `problem` says which event cannot."""
-    facts = found.overviews.of(info).step(entry.step)
-    names = found.names()
+    names = site().names()
     return {
         "step": entry.step,
         "decision": entry.word,
@@ -258,7 +260,7 @@ def step_json(found: Site, info: RunInfo, entry: RoundEntry, damage: Damage) -> 
         "duration": entry.duration,
         "reasoning": entry.reasoning,
         "calls": [call_json(call) for call in entry.calls],
-        "changes": counted_changes(entry) if facts is None else facts.changes,
+        "changes": changes_known(info, overview, entry.step),
         "warnings": entry.warnings,
         "children": [
             {"run": names.of(child.run) or child.run, "agent": child.name, "status": child.status}

@@ -289,6 +289,13 @@ COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 SECONDS: Final[Schema] = {"type": ["number", "null"]}
 ANY: Final[Schema] = {"description": "A value in stored form."}
 
+UNCOUNTED: Final[Schema] = {
+    "type": ["integer", "null"],
+    "minimum": 0,
+    "description": "null as long as it is not known: of a long run it is counted beside the requests, of a damaged one "
+    "never.",
+}
+
 DAMAGE: Final[Schema] = {"type": "string", "description": "Which event is damaged and how; what can be read is told."}
 
 NEWS: Final = record({"event": {"enum": ["new", "end"]}, "data": TEXT})
@@ -342,7 +349,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "duration": SECONDS,
             "reasoning": TEXT_OR_NULL,
             "calls": list_of(ref("Call")),
-            "changes": COUNT,
+            "changes": UNCOUNTED,
             "warnings": list_of(TEXT),
             "children": list_of(record({"run": TEXT, "agent": TEXT, "status": TEXT})),
         },

@@ -13,12 +13,12 @@ import threading
 import time
 from array import array
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from ..recorder.errors import AgentReplayError, CorruptLog
+from ..recorder.errors import AgentReplayError, CorruptLog, StoreError
 from ..recorder.events import Event
 from ..recorder.store import EventStore, RunInfo
 from ..recorder.values import dumps
@@ -45,6 +45,9 @@ PATIENCE_SECONDS: Final = 0.02
 
 STAND_BACK_SECONDS: Final = 0.25
 """So long the thread waits for requests, at most, before it goes on with a step."""
+
+TURN_SECONDS: Final = 0.1
+"""So long the thread stays with a run, and for two steps at least, before another that is wanted has its turn."""
 
 STRETCH: Final = 256
 """Events that are read at a time."""
@@ -84,6 +87,7 @@ class Overview:
         seq: the last event that is in it.
         problem: why it ends before the run does, or empty.
         states: to go on from, in order of their steps.
+        turn: when the thread was with it last, counted; 0 for never.
     """
 
     durations: array[float] = field(default_factory=lambda: array("d"))
@@ -94,6 +98,7 @@ class Overview:
     seq: int = -1
     problem: str = ""
     states: list[RunState] = field(default_factory=list)
+    turn: int = 0
     _before: RunState | None = None
     _apart: int = 1
 
@@ -117,6 +122,10 @@ class Overview:
             self.durations[step], self.changes[step], self.sizes[step], self.tokens[step], bool(self.failed[step])
         )
 
+    def known(self, info: RunInfo, step: int) -> StepFacts | None:
+        """What is known for sure of a step: nothing of the last one as long as it may have gone on since."""
+        return self.step(step) if step + 1 < len(self) or self.seq >= info.head_seq else None
+
     def state(self, step: int) -> RunState | None:
         """The last state that is kept at a step or before."""
         states = self.states  # replaced as a whole, never changed in place
@@ -137,8 +146,12 @@ class Overview:
                 step += 1
         except CorruptLog as error:
             self.problem = str(error)
-        except AgentReplayError:
-            self.problem = "the store cannot be read"
+        except StoreError:
+            pass  # it may be readable the next time
+        except AgentReplayError as error:
+            self.problem = str(error)
+        except Exception as error:  # whatever a log holds, the thread is there for other runs, too
+            self.problem = f"step {step} cannot be worked out: {type(error).__name__}"
 
     def _enter(self, step: int, share: list[Event], before: RunState | None, after: RunState) -> None:
         if before is None:
@@ -218,7 +231,10 @@ def _size_in_place(value: Any, change: Change) -> int:
 
 
 class Overviews:
-    """The overviews of the runs that are looked at, made by one thread, one after the other.
+    """The overviews of the runs that are looked at, made by one thread.
+
+    Runs have turns: first the one for which a request waits, then the one that had none for longest, and of several
+    that had none the last that was asked for. In each turn a run gets on, however many others are wanted.
 
     Args:
         store: where the runs are.
@@ -229,23 +245,28 @@ class Overviews:
         self._lock = threading.Condition()
         self._known: OrderedDict[str, Overview] = OrderedDict()
         self._wanted: OrderedDict[str, RunInfo] = OrderedDict()
+        self._waited_for: Counter[str] = Counter()
         self._thread: threading.Thread | None = None
         self._requests = 0
+        self._turns = 0
 
     def of(self, info: RunInfo) -> Overview:
         """What is known of a run by now; if that is not all, the thread goes on with it."""
         with self._lock:
-            found = self._known.setdefault(info.uid, Overview())
-            self._known.move_to_end(info.uid)
-            self._forget(info.uid)
-            if not found.covers(info):
-                self._wanted[info.uid] = info
-                self._wanted.move_to_end(info.uid)
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name="agentreplay-overview", daemon=True)
-                    self._thread.start()
-                self._lock.notify_all()
-            return found
+            return self._of(info)
+
+    def _of(self, info: RunInfo) -> Overview:
+        found = self._known.setdefault(info.uid, Overview())
+        self._known.move_to_end(info.uid)
+        self._forget(info.uid)
+        if not found.covers(info):
+            self._wanted[info.uid] = info
+            self._wanted.move_to_end(info.uid)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="agentreplay-overview", daemon=True)
+                self._thread.start()
+            self._lock.notify_all()
+        return found
 
     def _forget(self, uid: str) -> None:
         """Let go of the overviews of runs that were not looked at for long; of runs with a large payload soon."""
@@ -268,13 +289,24 @@ class Overviews:
             found = self._known.get(info.uid)
         return found.state(step) if found is not None else None
 
-    def complete(self, info: RunInfo, seconds: float) -> Overview:
-        """What is known of a run, after a wait of at most so long for the rest of it."""
-        found = self.of(info)
+    def complete(self, info: RunInfo, seconds: float, *, patiently: bool = False) -> Overview:
+        """What is known of a run, after a wait of at most so long for the rest of it.
+
+        While it waits, a request is not one that the thread stands back for; unless it waits `patiently`, the thread
+        does this run first, and stands back for no request.
+        """
         deadline = time.monotonic() + seconds
+        waits = Counter(() if patiently else (info.uid,))
         with self._lock:
-            self._lock.wait_for(lambda: found.covers(info), max(deadline - time.monotonic(), 0))
-        return found
+            self._waited_for += waits
+            self._requests -= 1
+            try:
+                found = self._of(info)
+                self._lock.wait_for(lambda: found.covers(info), max(deadline - time.monotonic(), 0))
+            finally:
+                self._waited_for -= waits  # and without the run, when nobody waits any more
+                self._requests += 1
+            return found
 
     def request_begins(self) -> None:
         """A request is being answered: the thread stands back."""
@@ -292,33 +324,43 @@ class Overviews:
             time.sleep(GIVE_WAY_SECONDS)
 
     def _next(self) -> tuple[RunInfo, Overview] | None:
-        """The run that was asked for last; None if there is nothing to do any more."""
+        """The run whose turn it is; None if there is nothing to do any more."""
         with self._lock:
             if not self._wanted and not self._lock.wait_for(lambda: self._wanted, IDLE_SECONDS):
                 self._thread = None
                 return None
-            uid, info = self._wanted.popitem()
-            return info, self._known.setdefault(uid, Overview())
+            uid = min(reversed(self._wanted), key=lambda uid: (uid not in self._waited_for, self._turn_of(uid)))
+            info, found = self._wanted.pop(uid), self._known.setdefault(uid, Overview())
+            self._turns += 1
+            found.turn = self._turns
+            return info, found
+
+    def _turn_of(self, uid: str) -> int:
+        known = self._known.get(uid)
+        return known.turn if known is not None else 0
 
     def _work(self) -> None:
         while (work := self._next()) is not None:
             info, overview = work
-            time.sleep(PATIENCE_SECONDS)  # a large payload is read in one go, and nobody is answered meanwhile
+            if info.uid not in self._waited_for:
+                time.sleep(PATIENCE_SECONDS)  # a large payload is read in one go, and nobody is answered meanwhile
             self._stand_back()
-            for _ in overview.extend(self._store, info):
+            began = time.monotonic()
+            # The first step of a turn may be the last of the turn before, which is gone through again.
+            for number, _ in enumerate(overview.extend(self._store, info)):
                 self._stand_back()
                 with self._lock:
-                    if info.uid not in self._known or next(reversed(self._wanted), info.uid) != info.uid:
-                        if info.uid in self._known:  # another run is asked for: that one first
-                            self._wanted[info.uid] = info
-                            self._wanted.move_to_end(info.uid, last=False)
+                    if info.uid not in self._known:
+                        break
+                    if number and time.monotonic() - began > TURN_SECONDS and self._wanted.keys() - {info.uid}:
+                        self._wanted.setdefault(info.uid, info)
                         break
             with self._lock:
                 self._lock.notify_all()
 
     def _stand_back(self) -> None:
-        """Leave the processor to requests, but not for ever."""
+        """Leave the processor to requests, but not for ever, and not while one waits for what is done here."""
         waited = 0.0
-        while self._requests and waited < STAND_BACK_SECONDS:
+        while self._requests > 0 and not self._waited_for and waited < STAND_BACK_SECONDS:
             time.sleep(0.005)
             waited += 0.005

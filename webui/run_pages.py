@@ -32,7 +32,7 @@ from .site import Site, site
 from .sound import NO_STEP, Unread
 from .step_views import MessageView, below, json_nodes, message_of, step_view, unread_nodes
 from .trees import Node, rest_of, tree_of, value_at
-from .views import StepRow, counted_changes, picture_of, run_row, step_rows
+from .views import StepRow, picture_of, run_row, step_rows
 
 blueprint = Blueprint("run", __name__)
 
@@ -133,12 +133,20 @@ def block_of(info: RunInfo, overview: Overview, start: int, stop: int) -> Block:
     entries = site().reader.entries(info, start, stop, damage)
     known = [entry.duration for entry in entries if entry.duration is not None]
     longest = max([*known, *([max(overview.durations)] if len(overview) else [])], default=0.0)
-    return Block(start, stop, step_rows(entries, lambda entry: _changes(overview, entry), longest, damage))
+    return Block(start, stop, step_rows(entries, lambda step: changes_known(info, overview, step), longest, damage))
 
 
-def _changes(overview: Overview, entry: RoundEntry) -> int:
-    facts = overview.step(entry.step)
-    return counted_changes(entry) if facts is None else facts.changes
+def changes_known(info: RunInfo, overview: Overview, step: int) -> int | None:
+    """How many changes a step made; None as long as that is not known."""
+    facts = overview.known(info, step)
+    return None if facts is None else facts.changes
+
+
+def overview_of(info: RunInfo, seconds: float = WAIT_SECONDS) -> Overview:
+    """What is known of a run as a whole; of a small one all, unless that takes longer than so many seconds."""
+    found = site()
+    quick = info.head_seq <= SMALL_LOG and found.reader.weight_of_start(info) <= SMALL_PAYLOAD
+    return found.overviews.complete(info, seconds) if quick else found.overviews.of(info)
 
 
 def most_changes(overview: Overview) -> int:
@@ -155,7 +163,7 @@ def rows(run: str) -> Response:
     last = found.reader.last_step(info)
     start = number_in("start", 0, 0, last + 1)
     stop = min(number_in("stop", start + BLOCK, start, start + 8 * BLOCK), last + 1)
-    overview = found.overviews.of(info)
+    overview = overview_of(info)
     block = block_of(info, overview, start, stop)
     context = {"steps_url": steps_url(info), "chosen": -1, "most": most_changes(overview)}
     return html_answer(render("parts/rows.html", start=start, stop=stop, rows=block.rows, **context))
@@ -165,7 +173,7 @@ def rows(run: str) -> Response:
 def picture(run: str) -> Response:
     """The picture of the run, as far as it was gone through."""
     info = run_named(run)
-    overview = site().overviews.complete(info, number_in("wait", 0, 0, 5))
+    overview = site().overviews.complete(info, number_in("wait", 0, 0, 5), patiently=True)
     return html_answer(render("parts/scrubber.html", **_picture(info, overview)))
 
 
@@ -219,8 +227,7 @@ def head(run: str) -> Response:
 def _run_page(info: RunInfo, chosen: int) -> Response:
     found = site()
     last = found.reader.last_step(info)
-    quick = info.head_seq <= SMALL_LOG and found.reader.weight_of_start(info) <= SMALL_PAYLOAD
-    overview = found.overviews.complete(info, WAIT_SECONDS) if quick else found.overviews.of(info)
+    overview = overview_of(info)
     first = max(chosen - BLOCK // 3, 0) // BLOCK
     final = min(chosen + BLOCK // 2, last) // BLOCK
     return page(
@@ -272,7 +279,7 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "problem": problem,
         "in_flight": _in_flight(info, entry, step),
         "deferred": deferred,
-        "counted": counted_changes(entry) or "",
+        "counted": changes_known(info, found.overviews.of(info), step) or "",
         "unknown": False,
         "payload_size": None,
     }
@@ -379,7 +386,7 @@ def _messages(value: Sequence[Any], info: RunInfo, step: int) -> list[MessageVie
 
 
 def _size(info: RunInfo, step: int, state: RunState) -> int | None:
-    facts = site().overviews.of(info).step(step)
+    facts = site().overviews.of(info).known(info, step)
     if facts is not None:
         return facts.size
     return len(dumps(state.stored_payload)) if site().reader.is_quick(info, step) else None

@@ -139,7 +139,7 @@ class StepRow:
         word: what was decided.
         standing: failed, complete, running, damaged or empty.
         dots: its calls; `more_calls` are those without a dot.
-        changes: of the payload.
+        changes: of the payload; None where they are not counted yet.
         bar: how long it took, of `BAR` pixels.
         said: why, in a line.
         label: the row, for who hears it.
@@ -150,7 +150,7 @@ class StepRow:
     standing: str
     dots: tuple[Dot, ...]
     more_calls: int
-    changes: int
+    changes: int | None
     duration: float | None
     bar: int
     tokens: int | None
@@ -164,7 +164,7 @@ SIGN_OF_CALL: Final = {"returned": "●", "failed": "✕", "cancelled": "⊘", "
 
 def step_rows(
     entries: Iterable[RoundEntry],
-    changes: Callable[[RoundEntry], int],
+    changes: Callable[[int], int | None],
     longest: float,
     damaged: Container[int] = (),
 ) -> list[StepRow]:
@@ -172,20 +172,21 @@ def step_rows(
 
     Args:
         entries: what they did.
-        changes: gives how many changes of the payload a step made.
+        changes: gives how many changes of the payload a step made; None where that is not known yet.
         longest: seconds of the step whose bar is as wide as bars are.
         damaged: the steps of which not all can be read.
     """
-    return [step_row(entry, changes(entry), longest, entry.step in damaged) for entry in entries]
+    return [step_row(entry, changes(entry.step), longest, entry.step in damaged) for entry in entries]
 
 
-def step_row(entry: RoundEntry, changes: int, longest: float, is_damaged: bool = False) -> StepRow:
+def step_row(entry: RoundEntry, changes: int | None, longest: float, is_damaged: bool = False) -> StepRow:
     """A step as a row; see `step_rows`."""
     word = entry.word or ("Start" if entry.step == 0 else "…" if entry.outcome is None else "–")
     standing = "damaged" if is_damaged else _standing_of_step(entry)
     usages = [tokens_in(call.usage) for call in entry.calls if call.usage]
     failed = sum(call.status == "failed" for call in entry.calls)
-    heard = [f"step {entry.step}", visible(word[:60]), standing, count(changes, "change")]
+    heard = [f"step {entry.step}", visible(word[:60]), standing]
+    heard += ["changes not counted yet" if changes is None else count(changes, "change")]
     heard += [count(len(entry.calls), "call"), f"{failed} failed" if failed else ""]
     return StepRow(
         step=entry.step,
@@ -201,11 +202,6 @@ def step_row(entry: RoundEntry, changes: int, longest: float, is_damaged: bool =
         said=entry.reasoning or "",
         label=", ".join(filter(None, heard)),
     )
-
-
-def counted_changes(entry: RoundEntry) -> int:
-    """How many changes the appliers of a step counted: near what a comparison finds, and had without one."""
-    return sum(sum(value for value in event.data.counts.values() if type(value) is int) for event in entry.requests)
 
 
 def bar_of(duration: float | None, longest: float) -> int:

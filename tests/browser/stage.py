@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,30 @@ def record_exact(store: Path) -> None:
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><b>bold</b>"
 ACTING = "\x1b[31mred\x1b[0m \u202eright to left\u202c \u200b\x00\x7f {{7*7}} '\"`"
 LINK = "javascript:alert(3)"
+
+
+@dataclass
+class Order:
+    total: float
+    lines: tuple[str, ...]
+
+
+def record_inside(store: Path) -> None:
+    """A run in which something changes inside of what JSON cannot say."""
+    before = {"order": Order(12.5, ("lamp", "desk")), "seats": {1: "free", 2: "free"}, "same": (1, 2)}
+    after = {"order": Order(3.0, ("lamp", "desk", "bulb")), "seats": {1: "taken"}, "same": (1, 2)}
+    with ar.record("inside", payload=before, store=store) as run, run.round() as r:
+        r.change(payload=after, reason="one further")
+        r.decide(step="Success", reasoning="inside")
+
+
+def record_damaged(store: Path) -> None:
+    """A run of six steps, of which the fourth has an event that cannot be read."""
+    record_long(store, 6)
+    with sqlite3.connect(store) as database:
+        newest = "SELECT max(key) FROM event WHERE kind = 'payload.changed' AND round = 4"
+        database.execute(f"UPDATE event SET body = ? WHERE key = ({newest})", (b'{"request": 1',))  # ours
+    database.close()
 
 
 def record_hostile(store: Path) -> None:

@@ -9,7 +9,16 @@ import pytest
 from browsing import Tabs, served
 from looking import expect_fit, expect_readable, objections
 from playwright.sync_api import Page, expect
-from stage import record_exact, record_hostile, record_long, record_refunds, record_tagged, recorded
+from stage import (
+    record_damaged,
+    record_exact,
+    record_hostile,
+    record_inside,
+    record_long,
+    record_refunds,
+    record_tagged,
+    recorded,
+)
 
 PAGES: Final = {
     "runs": "/runs",
@@ -44,6 +53,15 @@ PAGES: Final = {
     "health": "/health",
     "re-run": "/runs/run1/steps/7/rerun",
     "re-runs": "/reruns",
+    "inside": "/runs/run10/steps/1",
+    "diff inside": "/diff?to=run10:1",
+    "damaged": "/runs/run11/steps/4",
+    "behind damage": "/runs/run11/steps/6",
+    "diff across damage": "/diff?from=run11:1&to=run11:6",
+    "diff in damage": "/diff?to=run11:4",
+    "blame of damaged": "/runs/run11/blame?path=/n",
+    "damaged events": "/runs/run11/events",
+    "compare with damaged": "/compare/run11/run4",
     "error": "/runs/run99",
 }
 
@@ -63,10 +81,11 @@ FOCUS: Final = """() => {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """run1 to run3 are the example's, run4 is long, run5 holds what is hard to show, run6 what wants to be markup.
 
-    run7 to run9 have tags.
+    run7 to run9 have tags. In run10 something changes inside of tags, and run11 is damaged.
     """
     folder = tmp_path_factory.mktemp("look")
-    acts = (record_refunds, lambda store: record_long(store, 200), record_exact, record_hostile, record_tagged)
+    first = (record_refunds, lambda store: record_long(store, 200), record_exact, record_hostile, record_tagged)
+    acts = (*first, record_inside, record_damaged)
     with served(recorded(folder, *acts), folder / "said", "--app", "agentreplay.examples.refunds:step") as found:
         yield found
 

@@ -168,12 +168,15 @@ class RunPage {
 
   async watchPicture() {
     const place = find("#picture");
+    if (this.watching) return;
+    this.watching = true;
     for (let tries = 0; tries < 200 && find("[data-complete='no']", place); tries += 1) {
       try {
         place.replaceChildren(...await part(`${place.dataset.src}?wait=${tries ? 3 : 1}`));
         if (find("[data-complete='yes']", place)) this.list.refresh();
-      } catch { return; }
+      } catch { break; }
     }
+    this.watching = false;
   }
 
   followRun() {
@@ -198,6 +201,7 @@ class RunPage {
           if (turn === this.turn) { this.fill(html); this.settle(false); }
         }
         find("#picture").replaceChildren(...await part(find("#picture").dataset.src));
+        this.watchPicture();
       } catch (error) { complain(error); }
     });
   }
