@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from agentreplay.recorder.errors import UsageError
+from agentreplay.recorder.event_codec import StoredEvent
+from agentreplay.recorder.events import Event
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import RunInfo
 from agentreplay.recorder.values import dumps
 from agentreplay.replay.diff import diff_values
 from agentreplay.replay.reading import state_at
+from agentreplay.replay.reducer import fold
 from agentreplay.webui.overview import LARGE, STATES, Overview, Overviews
 from agentreplay.webui.reader import Reader
 from agentreplay.webui.views import picture_of
 from event_builder import EventBuilder, refund_log
 from hypothesis import given
 from hypothesis import strategies as st
-from web import recorded
+from web import client_of, recorded
 
 VALUES = st.recursive(st.integers(0, 9) | st.text(max_size=4), lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 
@@ -128,6 +134,79 @@ def test_of_runs_with_a_large_payload_few_are_kept() -> None:
     assert len(Reader(store, overviews).state(store.run(1), 0).stored_payload["text"]) == LARGE + 1
 
 
+class GateStore(MemoryStore):
+    """Gives no rows of its first run before it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.gate = threading.Event()
+
+    def _read_rows(self, number: int, after: int, until: int | None) -> Iterator[StoredEvent]:
+        if number == 1 and after == -1 and until:  # who asks for a run reads its first and last event
+            self.asked.set()
+            assert self.gate.wait(20)
+        yield from super()._read_rows(number, after, until)
+
+
+def test_runs_that_are_wanted_at_once_are_all_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turns, each of which gets a run on by a step at least; those that are asked for while another is read, too."""
+    monkeypatch.setattr("agentreplay.webui.overview.TURN_SECONDS", 0)
+    store = GateStore()
+    for number in range(1, 7):
+        log = EventBuilder({"n": 0})
+        for step in range(10 * number):
+            log.begin()
+            log.change({"updateElements": {"n": step + 1}})
+            log.end()
+        store.append(store.create_run("busy"), -1, log.events)
+    overviews = Overviews(store)
+    overviews.of(store.run(1))
+    assert store.asked.wait(20)
+    for number in (2, 3, 4, 5):
+        overviews.of(store.run(number))
+    store.gate.set()
+    assert len(overviews.complete(store.run(6), 20)) == 61
+    for number in range(1, 6):
+        found = overviews.complete(store.run(number), 20)
+        assert found.covers(store.run(number))
+        assert list(found.changes) == [0] + [1] * 10 * number
+
+
+def test_a_log_that_breaks_the_fold_stops_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong with one run is its own; the thread goes on with the next."""
+
+    def fold_or_fail(share: list[Event], state: Any, **options: Any) -> Any:
+        if any(event.kind == "run.started" and event.data.payload == {"bad": 1} for event in share):
+            raise RecursionError("deep")
+        return fold(share, state, **options)
+
+    monkeypatch.setattr("agentreplay.webui.overview.fold", fold_or_fail)
+    store = MemoryStore()
+    for payload in ({"bad": 1}, {"good": 1}):
+        store.append(store.create_run("mixed"), -1, EventBuilder(payload).events)
+    overviews = Overviews(store)
+    assert overviews.complete(store.run(1), 20).problem == "step 0 cannot be worked out: RecursionError"
+    assert len(overviews.complete(store.run(2), 20)) == 1
+
+
+def test_the_last_step_is_not_known_while_it_may_have_gone_on() -> None:
+    """What was counted of it before is no fact about what it is now; of the steps before it is."""
+    log = EventBuilder({"n": 0})
+    for step in range(2):
+        log.begin()
+        log.change({"updateElements": {"n": step + 1}})
+        log.end()
+    store, info = stored(log)
+    cut = replace(info, head_seq=log.events[-2].seq)
+    overview = gone_through(store, cut)
+    known = overview.known(cut, 2)
+    assert known is not None
+    assert known.changes == 1
+    assert overview.known(info, 2) is None
+    assert overview.known(info, 1) == overview.step(1)
+
+
 def test_a_state_is_the_same_from_wherever_it_is_folded() -> None:
     """From the start, from a state that was looked at, from one that is kept of the whole run."""
     info = recorded().run("run1")
@@ -184,3 +263,34 @@ def test_a_picture_has_no_more_columns_than_can_be_seen() -> None:
     assert (picture.columns, picture.bars, picture.failures) == (240, ((120, 24),), (239,))
     assert picture.most == 30_000
     assert picture_of([0.0], [1], [0]) is None
+
+
+def counts_twice(steps: int) -> MemoryStore:
+    """Of each step the applier counts two changes, of which one is of a value to what it was before."""
+    log = EventBuilder({"n": 0, "same": 1})
+    for step in range(steps):
+        log.begin()
+        log.change({"updateElements": {"n": step + 1}})
+        log.change({"updateElements": {"same": 1}})
+        log.end()
+    return stored(log)[0]
+
+
+def test_the_first_answer_has_exact_counts() -> None:
+    """Of a small run: what a comparison finds, in the API and in the list, however soon after the start it is asked."""
+    answer = client_of(counts_twice(5)).get("/api/v1/runs/run1/steps").get_json()
+    assert [step["changes"] for step in answer["steps"]] == [0, 1, 1, 1, 1, 1]
+    assert client_of(counts_twice(5)).get("/api/v1/runs/run1/steps/2").get_json()["step"]["changes"] == 1
+    text = client_of(counts_twice(5)).get("/runs/run1/rows?start=2&stop=3", headers={"X-Part": "1"}).get_data(True)
+    assert 'aria-label="step 2, –, 1 change, 0 calls"' in text
+
+
+def test_a_count_that_is_not_known_yet_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long run, before it was gone through: null in the API, a mark in the list, and no other number instead."""
+    monkeypatch.setattr(Overview, "extend", lambda self, store, info: iter(()))
+    client = client_of(counts_twice(1_000))
+    answer = client.get("/api/v1/runs/run1/steps?start=7&limit=1").get_json()
+    assert [step["changes"] for step in answer["steps"]] == [None]
+    text = client.get("/runs/run1/rows?start=7&stop=8", headers={"X-Part": "1"}).get_data(True)
+    assert 'aria-label="step 7, –, changes not counted yet, 0 calls"' in text
+    assert '<span class="quiet" title="changes not counted yet">…</span>' in text
