@@ -14,7 +14,7 @@ call belongs to that of the call. In a forked child the block stands inside the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from types import CodeType, TracebackType
@@ -143,7 +143,7 @@ class JoinedRecorder(RunRecorder):
                 "database to write to it from several processes"
             )
         rules = self.store.redactor.redact(self.store.redactor.describe())
-        if data.redaction != rules:
+        if _without_key(data.redaction) != _without_key(rules):
             raise UsageError(
                 f"{info.id} is recorded with other redaction rules than this process has for the store; open it with "
                 "the same ones before, ar.open_store(…, redaction=…)"
@@ -359,3 +359,8 @@ def _abandon(recorder: JoinedRecorder) -> None:
     """Leave a run of which the joining was cancelled meanwhile."""
     recorder.leave()
     recorder.close()
+
+
+def _without_key(rules: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Redaction rules without what tells of the store's key: a re-run of an imported run began with another one."""
+    return {name: rule for name, rule in (rules or {}).items() if name != "key_check"}
