@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.payload import apply_change
 from agentreplay.recorder.store import EventStore
 from agentreplay.recorder.values import encode
+from agentreplay.replay.diff import diff_values
 from agentreplay.replay.timeline import states
 from agentreplay.webui import export_data
 from agentreplay.webui.export_html import html_of
@@ -30,6 +33,8 @@ from cassette_runs import UID, record_family
 from cli_runs import as_process, invoke, output
 from event_builder import EventBuilder
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_insides import VALUES, edited, stored
 from value_examples import values
 
 BAD = "</script><script>x()</script><!-- \x1b[31m \u202e javascript:x() \x00 \u2028 ' \" & é"
@@ -90,7 +95,9 @@ def states_in(data: Any) -> list[Any]:
                 start = "".join(["/" + key.replace("~", "~0").replace("/", "~1") for key in more[0]])
                 patch.append({"op": "move", "from": start, "path": path})
             else:
-                value = {"value": read_back(step["changes"][more[0]]["new"])} if more else {}
+                at = more[0] - len(step["changes"]) if more else -1
+                told = step["wholes"][at] if at >= 0 else step["changes"][more[0]]["new"] if more else None
+                value = {"value": read_back(told)} if more else {}
                 patch.append({"op": name, "path": path, **value})
         before = found[-1] if found else read_back(data["start"])
         found.append(apply_change(before, patch, "json-patch", stored=True).result)
@@ -324,6 +331,25 @@ def test_messages_are_in_a_page_wherever_in_a_request_they_stand() -> None:
         "by": {"o": ["1", {"m": [1, 2]}], "t": "dict"},
         "system": {"o": ["prompt", "s" * 2_000]},
     }
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=60)
+def test_changes_inside_of_tags_are_in_a_page_with_what_replaces_these(value: Any, chance: random.Random) -> None:
+    """They are told as `diff` tells them, and the payload after each step is what the log says."""
+    payloads = [{"p": edited(value, chance)}, {"p": value}, {"p": edited(value, chance)}]
+    store = MemoryStore()
+    with ar.record("inside", payloads[0], store=store, applier="replace") as run:
+        for payload in payloads[1:]:
+            with run.round() as r:
+                r.change(payload=payload)
+    data = Page(html_of(store, store.run("run1")).decode()).data
+    assert [same(*pair) for pair in zip(states_in(data), map(stored, payloads), strict=True)] == [True] * 3
+    for step, (before, after) in zip(data["steps"][1:], pairwise(map(stored, payloads)), strict=True):
+        expected = diff_values(before, after, inside_tags=True)
+        assert [(change["kind"], change["keys"]) for change in step["changes"]] == [
+            (change.kind, list(change.keys)) for change in expected
+        ]
 
 
 def test_long_runs_are_cut_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,10 +238,10 @@ class _Collector:
 
     def _step(self, entry: RoundEntry) -> dict[str, Any]:
         changes = self._changes.get(entry.step, Changes())
+        patch, wholes = _operations(changes)
         tokens = [tokens_in(call.usage) for call in entry.calls if call.usage]
         known = [number for number in tokens if number is not None]
         costs = [cost for call in entry.calls if (cost := cost_in(call.usage)) is not None]
-        places = {(str(change.kind), change.path): at for at, change in enumerate(changes)}
         return {
             "n": entry.step,
             "word": entry.word,
@@ -256,7 +256,8 @@ class _Collector:
             "bytes": size_of(self._weights.get(entry.step, 0)),
             "decision": None if entry.decision is None else self._write.value(entry.decision),
             "changes": [self._change(change) for change in changes],
-            "patch": [_operation(operation, places) for operation in to_json_patch(changes)],
+            "patch": patch,
+            "wholes": [self._write.payload(whole) for whole in wholes],
             "calls": self._calls(entry.calls),
             "children": [{"run": child.run, "name": child.name, "status": child.status} for child in entry.children],
             "requests": [self._request(event) for event in entry.requests],
@@ -366,16 +367,33 @@ class _Collector:
 
 def _caused(before: RunState, after: RunState, step: int, made: Sequence[PayloadChange]) -> Changes:
     """What a step changed, each with the event that did it."""
-    changes = diff_values(before.stored_payload, after.stored_payload)
+    changes = diff_values(before.stored_payload, after.stored_payload, inside_tags=True)
     return with_causes(changes, [Edit(change.event, step, change.before, change.after) for change in made])
 
 
-def _operation(operation: Mapping[str, Any], places: Mapping[tuple[str, str], int]) -> list[Any]:
-    """An operation of a JSON Patch: what, where, and of what is put there the number of its change, or from where."""
-    name, keys = operation["op"], split(operation["path"])
-    if name == "move":
-        return [name, keys, split(operation["from"])]
-    return [name, keys] if name == "remove" else [name, keys, places[name, operation["path"]]]
+def _operations(changes: Changes) -> tuple[list[list[Any]], list[Any]]:
+    """How to get from one payload to the next: the operations of a JSON Patch, and the values that stand in no change.
+
+    An operation is what is done, where, and of what is put there the number of its change, or from where it comes. A
+    patch replaces a tag, such as a tuple, as a whole, of which the changes tell what is inside. Such values come by
+    themselves; they are numbered behind the changes.
+    """
+    places = {(str(change.kind), change.path): at for at, change in enumerate(changes) if change.whole is None}
+    told: list[list[Any]] = []
+    wholes: list[Any] = []
+    for operation in to_json_patch(changes):
+        name, keys = operation["op"], split(operation["path"])
+        number = places.get((name, operation["path"]))
+        if name == "move":
+            told.append([name, keys, split(operation["from"])])
+        elif name == "remove":
+            told.append([name, keys])
+        else:
+            if number is None:
+                number = len(changes) + len(wholes)
+                wholes.append(operation["value"])
+            told.append([name, keys, number])
+    return told, wholes
 
 
 def _refers(stored: Any) -> bool:

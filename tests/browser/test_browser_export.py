@@ -22,8 +22,8 @@ class Asked:
     model: str
 
 
-def files(folder: Path) -> tuple[Path, Path]:
-    """A run with tags, a cost and messages within messages; and the same with a damaged event."""
+def files(folder: Path) -> tuple[Path, Path, Path]:
+    """A run with tags, a cost and messages within values; the same with a damaged event; a change inside of a value."""
     store = MemoryStore()
     messages = [{"role": "user", "content": f"message {n} " + "x" * 600} for n in range(3)]
     with ar.record("deep", store=store, tags=["nightly", "<b>bold</b>", "three", "four"]) as run:
@@ -31,17 +31,20 @@ def files(folder: Path) -> tuple[Path, Path]:
             with run.round() as r:
                 request = {"asked": Asked(messages, "large"), "body": {"messages": messages}}
                 r.model("m", request, lambda **given: {"usage": {"cost": 0.5}})
-    whole, part = folder / "whole.html", folder / "part.html"
+    whole, part, inside = folder / "whole.html", folder / "part.html", folder / "inside.html"
     whole.write_bytes(html_of(store, store.run("run1")))
     damaged = next(row for row in store.rows("run1") if row.kind == "model.returned" and row.round == 2)
     damaged.body = b"{"
     part.write_bytes(html_of(store, store.run("run1"), in_part=True))
-    return whole, part
+    with ar.record("inside", {"asked": Asked((1,), "large"), "n": 1}, store=store) as run, run.round() as r:
+        r.change(payload={"asked": Asked((1,), "small"), "n": 1})
+    inside.write_bytes(html_of(store, store.run("run2")))
+    return whole, part, inside
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Both files; recorded in a thread of their own, apart from the event loop of Playwright."""
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """The files; recorded in a thread of their own, apart from the event loop of Playwright."""
     with ThreadPoolExecutor(1) as apart:
         return apart.submit(files, tmp_path_factory.mktemp("written")).result()
 
@@ -58,7 +61,7 @@ def tab(context: BrowserContext) -> Iterator[Page]:
     assert problems == []
 
 
-def test_messages_open_where_they_stand_in_a_request(tab: Page, written: tuple[Path, Path]) -> None:
+def test_messages_open_where_they_stand_in_a_request(tab: Page, written: tuple[Path, Path, Path]) -> None:
     """In a field of an object and in a nested object: a line with their number, which opens them."""
     tab.goto(written[0].as_uri())
     expect(tab.locator("#tags .tag")).to_have_text(["nightly", "<b>bold</b>", "three"])
@@ -73,7 +76,7 @@ def test_messages_open_where_they_stand_in_a_request(tab: Page, written: tuple[P
     expect(call.locator(".message").nth(1)).to_contain_text("message 1 xxx")
 
 
-def test_a_damaged_run_in_a_file_says_so(tab: Page, written: tuple[Path, Path]) -> None:
+def test_a_damaged_run_in_a_file_says_so(tab: Page, written: tuple[Path, Path, Path]) -> None:
     """Above the steps that are there, at any width."""
     tab.goto(written[1].as_uri())
     notice = tab.get_by_role("alert")
@@ -84,3 +87,16 @@ def test_a_damaged_run_in_a_file_says_so(tab: Page, written: tuple[Path, Path]) 
     tab.goto(written[0].as_uri())
     expect(tab.locator("#steps .row")).to_have_count(3)
     expect(tab.locator("#damage")).to_be_hidden()
+
+
+def test_what_changed_inside_of_a_value_is_told_and_marked(tab: Page, written: tuple[Path, Path, Path]) -> None:
+    """In the list by its own path, which leads to the value that it is in."""
+    tab.goto(written[2].as_uri())
+    expect(tab.locator(".change")).to_have_count(1)
+    expect(tab.locator(".change")).to_contain_text('asked.model "large" → "small"')
+    row = tab.locator("#payload li.replace")
+    expect(row).to_contain_text('Asked(history=(1,), model="small")')
+    tab.locator(".change .path").click()
+    expect(row).to_have_class("replace found")
+    tab.keyboard.press("ArrowLeft")
+    expect(tab.locator("#payload")).to_contain_text('model="large"')

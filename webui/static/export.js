@@ -124,9 +124,10 @@ function words(old, now) {
 
 function reveal(change) {
   if (getComputedStyle(document.querySelector(".tabs")).display !== "none") tab("payload");
-  const path = pathOf(change.kind === "remove" ? change.keys.slice(0, -1) : change.keys);
-  const rows = [...$("payload").querySelectorAll("[data-path]")];
-  const row = rows.find((one) => one.dataset.path === path) || $("payload").querySelector("li");
+  const rows = new Map([...$("payload").querySelectorAll("[data-path]")].map((one) => [one.dataset.path, one]));
+  const keys = change.kind === "remove" ? change.keys.slice(0, -1) : change.keys.slice();
+  while (keys.length && !rows.has(pathOf(keys))) keys.pop(); // what it is in may be a line
+  const row = rows.get(pathOf(keys)) || $("payload").querySelector("li");
   if (!row) return;
   row.scrollIntoView({ block: "center" });
   row.classList.add("found");

@@ -202,10 +202,13 @@ function talk(key, value, keys, marks) {
   return row;
 }
 
-function label(key, keys, marks) {
-  const change = marks.at.get(pathOf(keys));
+/** What stands before a value; of one that is a line though something in it changed, that it did. */
+function label(key, keys, marks, isTagChanged = false) {
+  const path = pathOf(keys);
+  const change = marks.at.get(path);
   const parts = [];
   if (change) parts.push(sign(change.kind));
+  else if (isTagChanged) parts.push(sign("replace"));
   if (key !== null) parts.push(el("span", "key", typeof key === "number" ? String(key) : shown(cut(key, 120)) || '""'));
   return parts;
 }
@@ -219,9 +222,10 @@ function was(keys, marks) {
 
 function leaf(key, value, keys, marks) {
   const change = marks.at.get(pathOf(keys));
-  const row = el("li", change ? change.kind : "");
+  const isTagChanged = !change && marks.inside.has(pathOf(keys));
+  const row = el("li", change ? change.kind : isTagChanged ? "replace" : "");
   row.dataset.path = pathOf(keys);
-  row.append(...label(key, keys, marks));
+  row.append(...label(key, keys, marks, isTagChanged));
   if (key !== null) row.append(" ");
   const kind = kindOf(value);
   if (kind === "text" && (value.length > 200 || value.includes("\n"))) {
@@ -268,15 +272,15 @@ function stateAt(place) {
   let value = states.has(known) ? states.get(known) : steps[known].payload;
   states.set(known, value);
   for (let next = known + 1; next <= place; next++) {
-    for (const operation of steps[next].patch) value = applied(value, operation, steps[next].changes);
+    for (const operation of steps[next].patch) value = applied(value, operation, steps[next]);
     states.set(next, value);
   }
   return value;
 }
 
-function applied(value, [name, keys, more], changes) {
+function applied(value, [name, keys, more], { changes, wholes }) {
   if (name === "move") return put(taken(value, more), keys, found(value, more), "add");
-  return name === "remove" ? taken(value, keys) : put(value, keys, changes[more].new, name);
+  return name === "remove" ? taken(value, keys) : put(value, keys, more < changes.length ? changes[more].new : wholes[more - changes.length], name);
 }
 
 const indexIn = (value, key) => {
