@@ -146,10 +146,10 @@ def _is_covered(path: str, config: pytest.Config) -> bool:
 
 def write_summary(reporter: Any, known: dict[str, Any]) -> None:
     """Write which cassettes were written, and which no test used."""
-    reporter.section("agentreplay", sep="-")
+    reporter.write_sep("-", "agentreplay")
     for path, what, why, status, rounds in sorted(known["kept"]):
         reporter.write(f"{what:11} ", green=True)
-        reporter.write_line(f"{path}  {rounds} {'round' if rounds == 1 else 'rounds'}, {status}  ({why})")
+        reporter.write(f"{path}  {rounds} {'round' if rounds == 1 else 'rounds'}, {status}  ({why})\n")
     for path in known.get("unused", ()):
         reporter.write("unused      ", yellow=True)
-        reporter.write_line(f"{path}  no test replays it")
+        reporter.write(f"{path}  no test replays it\n")
