@@ -139,8 +139,9 @@ def runs(
         "search",
         "GET",
         "/search",
-        "The events of runs in which a text stands, those of the newest run first. It is searched for a short time; "
-        "`next` leads on.",
+        "The events of runs in which a text stands, those of the newest run first. Messages and large values that many "
+        "events repeat are found where they stand first; `left_out` counts values that are too large, or lost. It is "
+        "searched for a short time; `next` leads on.",
         (
             text("q", "What is looked for, in any case.", most=1_000, least=1, required=True, example="coupon"),
             one_of("status", "Only in runs that stand so.", STATUSES),
@@ -149,7 +150,9 @@ def runs(
             number("each", "Hits of a run, at most.", 1, HITS, default=EACH),
             text("cursor", "`next` of the answer before.", pattern=CURSOR, default=""),
         ),
-        record({"hits": list_of(ref("Hit")), "searched": COUNT, "total": COUNT, "next": TEXT_OR_NULL}),
+        record(
+            {"hits": list_of(ref("Hit")), "searched": COUNT, "total": COUNT, "left_out": COUNT, "next": TEXT_OR_NULL}
+        ),
     )
 )
 def search(q: str, status: str | None, agent: str | None, tag: str | None, each: int, cursor: str) -> Response:
@@ -158,7 +161,8 @@ def search(q: str, status: str | None, agent: str | None, tag: str | None, each:
     infos = runs_to_search(found.runs(), Wanted(status or "", agent or "", tag=tag or ""), found.tags.of)
     finds = search_runs(found.store, infos, q, cursor, each)
     hits = [{"run": one.info.id, "uid": one.info.uid, **hit._asdict()} for one in finds.runs for hit in one.hits]
-    return json_answer({"hits": hits, "searched": finds.searched, "total": finds.total, "next": finds.next or None})
+    counts = {"searched": finds.searched, "total": finds.total, "left_out": finds.left_out}
+    return json_answer({"hits": hits, **counts, "next": finds.next or None})
 
 
 @TABLE.add(

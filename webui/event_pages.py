@@ -64,6 +64,7 @@ def searched(run: str) -> Response:
         text=text,
         hits=hits.hits if hits else [],
         next=hits.next if hits else None,
+        left_out=hits.left_out if hits else 0,
         total=info.head_seq + 1,
         steps_url=steps_url(info),
     )

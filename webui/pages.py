@@ -122,4 +122,5 @@ def _searched(infos: Sequence[RunInfo], wanted: Wanted) -> dict[str, Any]:
         "count": finds.searched,
         "total": finds.total,
         "next": finds.next,
+        "left_out": finds.left_out,
     }
