@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .recorder.decorators import model as model
     from .recorder.decorators import tool as tool
     from .recorder.decorators import wrap as wrap
+    from .recorder.engine import CoreEngine as CoreEngine
     from .recorder.errors import AgentReplayError as AgentReplayError
     from .recorder.errors import CassetteDiverged as CassetteDiverged
     from .recorder.errors import ChangeRefused as ChangeRefused
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .recorder.errors import UnregisteredType as UnregisteredType
     from .recorder.errors import UsageError as UsageError
     from .recorder.errors import VersionConflict as VersionConflict
+    from .recorder.errors import WorkflowError as WorkflowError
     from .recorder.locate import open_store as open_store
     from .recorder.loop import agent as agent
     from .recorder.payload import ChangeResult as ChangeResult
@@ -53,6 +55,12 @@ if TYPE_CHECKING:
     from .recorder.redaction import RedactionRules as RedactionRules
     from .recorder.redaction import SecretPattern as SecretPattern
     from .recorder.values import register_type as register_type
+    from .recorder.workflow import Node as Node
+    from .recorder.workflow import Route as Route
+    from .recorder.workflow import Workflow as Workflow
+    from .recorder.workflow import define_workflow as define_workflow
+    from .recorder.workflow import node as node
+    from .recorder.workflow import route as route
     from .replay.bisecting import bisect as bisect
     from .replay.bisection import Bisection as Bisection
     from .replay.compare import RunComparison as RunComparison
@@ -90,6 +98,7 @@ _HOME = {
     "Complete": "recorder.decisions",
     "Context": "recorder.context",
     "Continue": "recorder.decisions",
+    "CoreEngine": "recorder.engine",
     "CorruptLog": "recorder.errors",
     "Divergence": "recorder.errors",
     "ExportFailed": "recorder.errors",
@@ -98,6 +107,7 @@ _HOME = {
     "LossyAnswer": "recorder.errors",
     "NOT_DONE": "replay.rerunning",
     "NextStep": "recorder.decisions",
+    "Node": "recorder.workflow",
     "NothingCaptured": "recorder.errors",
     "PayloadChangeRequest": "recorder.decisions",
     "PayloadFrozen": "recorder.errors",
@@ -107,6 +117,7 @@ _HOME = {
     "RedactionRules": "recorder.redaction",
     "ReplayResult": "replay.replayer",
     "RoundLimitReached": "recorder.errors",
+    "Route": "recorder.workflow",
     "RunComparison": "replay.compare",
     "RunNotFound": "recorder.errors",
     "RunState": "replay.state",
@@ -119,6 +130,8 @@ _HOME = {
     "UsageError": "recorder.errors",
     "VersionConflict": "recorder.errors",
     "Watched": "replay.watching",
+    "Workflow": "recorder.workflow",
+    "WorkflowError": "recorder.errors",
     "aassert_replays": "replay.testing",
     "agent": "recorder.loop",
     "apply_change": "recorder.payload",
@@ -129,17 +142,20 @@ _HOME = {
     "bisect": "replay.bisecting",
     "blame": "replay.reading",
     "compare_runs": "replay.compare",
+    "define_workflow": "recorder.workflow",
     "diff_states": "replay.diff",
     "diff_values": "replay.diff",
     "export_run": "exporting",
     "import_file": "importing",
     "join": "replay.joining",
     "model": "recorder.decorators",
+    "node": "recorder.workflow",
     "open_store": "recorder.locate",
     "record": "recorder.recording",
     "register_type": "recorder.values",
     "rerun": "replay.rerunning",
     "resume": "replay.rerunning",
+    "route": "recorder.workflow",
     "state_at": "replay.reading",
     "to_json_patch": "replay.diff",
     "tool": "recorder.decorators",
@@ -147,7 +163,7 @@ _HOME = {
     "wrap": "recorder.decorators",
 }
 
-_RECORDING = ("recorder.loop", "recorder.recording")
+_RECORDING = ("recorder.engine", "recorder.loop", "recorder.recording")
 
 __all__ = [
     "NOT_DONE",
@@ -161,6 +177,7 @@ __all__ = [
     "Complete",
     "Context",
     "Continue",
+    "CoreEngine",
     "CorruptLog",
     "Divergence",
     "ExportFailed",
@@ -168,6 +185,7 @@ __all__ = [
     "LiveCallRefused",
     "LossyAnswer",
     "NextStep",
+    "Node",
     "NothingCaptured",
     "PayloadChangeRequest",
     "PayloadFrozen",
@@ -177,6 +195,7 @@ __all__ = [
     "RedactionRules",
     "ReplayResult",
     "RoundLimitReached",
+    "Route",
     "RunComparison",
     "RunNotFound",
     "RunState",
@@ -188,6 +207,8 @@ __all__ = [
     "UnregisteredType",
     "UsageError",
     "VersionConflict",
+    "Workflow",
+    "WorkflowError",
     "aassert_replays",
     "agent",
     "apply_change",
@@ -198,18 +219,21 @@ __all__ = [
     "bisect",
     "blame",
     "compare_runs",
+    "define_workflow",
     "diff_states",
     "diff_values",
     "export_run",
     "import_file",
     "join",
     "model",
+    "node",
     "open_store",
     "record",
     "register_type",
     "replay",
     "rerun",
     "resume",
+    "route",
     "state_at",
     "to_json_patch",
     "tool",

@@ -178,6 +178,20 @@ class RoundLimitReached(AgentReplayError):
     """The agent did not complete within its `max_rounds`."""
 
 
+class WorkflowError(AgentReplayError):
+    """A workflow cannot go on: no route holds, what is to be delivered is missing, or a node gives no changes.
+
+    Attributes:
+        node: id of the node that was visited.
+        round: in which it was.
+    """
+
+    def __init__(self, message: str, *, node: str = "", round: int = 0) -> None:
+        super().__init__(message)
+        self.node = node
+        self.round = round
+
+
 class _NoAnswer(AgentReplayError):
     """A recorded answer that cannot be handed out as the agent got it.
 

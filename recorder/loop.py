@@ -41,6 +41,9 @@ from .writer import begun_in_turn, on_event_loop
 
 Step = Callable[[int, Context], Any]
 
+MAX_ROUNDS: Final = 20
+"""The bound of a run, where nothing else is said."""
+
 _ENDS: Final = {"Success": ("completed", "endTurn"), "Failed": ("failed", "failed"), "Chat": ("completed", "chat")}
 """Decisions that end a run: its status and stop reason."""
 
@@ -62,7 +65,7 @@ class Agent:
         step: Step,
         name: str,
         *,
-        max_rounds: int = 20,
+        max_rounds: int = MAX_ROUNDS,
         tags: Sequence[str] | None = None,
         applier: str = "memberjunction",
         allowed_paths: Sequence[str] | None = None,
