@@ -81,6 +81,9 @@ def own_loop():
 '''
 
 HEAD = "import pytest\nimport agentreplay as ar\nfrom agent import *\n"
+RECORDED: dict[tuple[str, str], bytes] = {}
+"""What was recorded already: the agent and the code that runs it → the cassette."""
+
 MARKED = '@pytest.mark.agentreplay("fixtures/refund.jsonl"'
 
 
@@ -112,15 +115,18 @@ class Project:
         (self.folder / "agent.py").write_text(text.replace(old, new), encoding="utf-8")
 
     def record(self, name: str = "refund.jsonl", code: str = 'step.run({"order_id": "A-17"}, store=store)') -> Path:
-        """Record the agent, as a person would, into a cassette."""
-        path = self.cassettes / name
-        program = (
-            f"import agentreplay as ar\nfrom agent import *\nstore = ar.open_store('elsewhere.db')\n{code}\n"
-            f"ar.export_run('@last', {str(path)!r}, store=store)\n"
-        )
-        subprocess.run([sys.executable, "-c", program], cwd=self.folder, check=True)
-        for made in [*self.folder.glob("elsewhere.db*"), self.live]:
-            made.unlink()
+        """Record the agent, as a person would, into a cassette; the same code once for all tests."""
+        path, key = self.cassettes / name, ((self.folder / "agent.py").read_text(encoding="utf-8"), code)
+        if key not in RECORDED:
+            program = (
+                f"import agentreplay as ar\nfrom agent import *\nstore = ar.open_store('elsewhere.db')\n{code}\n"
+                f"ar.export_run('@last', {str(path)!r}, store=store)\n"
+            )
+            subprocess.run([sys.executable, "-c", program], cwd=self.folder, check=True)
+            for made in [*self.folder.glob("elsewhere.db*"), self.live]:
+                made.unlink()
+            RECORDED[key] = path.read_bytes()
+        path.write_bytes(RECORDED[key])
         return path
 
     def pytest(self, *options: str, plugins: tuple[str, ...] = (), apart: bool = False, **expected: int) -> str:
