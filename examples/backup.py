@@ -17,10 +17,21 @@ import agentreplay as ar
 START: dict[str, Any] = {"folders": ["letters", "photos", "tape"], "copied": []}
 
 
+class Tape:
+    """A drive that never answers; `asked` is set once it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+
+tape = Tape()
+
+
 @ar.tool(safety="idempotent")
 async def copy(folder: str) -> int:
     """Copy a folder; returns how many files it had. The tape drive hangs."""
     if folder == "tape":
+        tape.asked.set()
         await asyncio.Event().wait()
     return len(folder)
 
@@ -43,10 +54,15 @@ async def step(round_index: int, context: ar.Context) -> ar.NextStep | ar.Comple
     return ar.NextStep(step="Actions", actions=[{"name": "copy", "params": {"folder": folder}}])
 
 
-async def give_up(seconds: float = 1.0) -> str:
-    """Run the agent, and cancel it after some seconds; returns the run's id."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(step.arun(START), seconds)
+async def give_up() -> str:
+    """Run the agent, and cancel it once it waits for the tape; returns the run's id."""
+    global tape
+    tape = Tape()
+    running = asyncio.create_task(step.arun(START))
+    await tape.asked.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
     return ar.open_store().run("@last").id
 
 

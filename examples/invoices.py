@@ -58,9 +58,7 @@ def step(round_index: int, context: ar.Context) -> ar.NextStep:
         reminders = 0
         while context.payload["open"] > 0 and reminders < decision["while"]["maxIterations"]:
             reminders += 1
-            context.change(
-                update={"open": remind(context.payload["open"], reminders)}, reason=f"reminder {reminders}"
-            )
+            context.change(update={"open": remind(context.payload["open"], reminders)}, reason=f"reminder {reminders}")
     return ar.NextStep(**decision)
 
 
