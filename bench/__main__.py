@@ -20,7 +20,20 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from . import append, differences, keeping, memory, peers, replaying, seeking, startup, state_size, storage, web
+from . import (
+    append,
+    differences,
+    keeping,
+    memory,
+    peers,
+    replaying,
+    seeking,
+    startup,
+    state_size,
+    storage,
+    testing,
+    web,
+)
 from .measuring import Row
 
 Part = Callable[[], Iterable[Row]]
@@ -44,6 +57,7 @@ PARTS: Sequence[tuple[Part, Sequence[str]]] = (
     (partial(web.rows, "30,000 steps", web.long_run, web.STEPS, web.MEMORY), ("UI",)),
     (partial(web.rows, "100 MB", web.large_payload, web.LARGE_STEPS, web.MEMORY_LARGE), ("UI",)),
     (web.crowd_rows, ("UI",)),
+    (testing.rows, ("TESTS",)),
 )
 """What measures which gates. A part in which one is missed is measured once more as a whole."""
 
