@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from ..recorder.errors import UsageError
 from ..recorder.exporting import export_run
+from ..recorder.flow_logger import Logger, recorded_logger
 from ..recorder.introspection import is_awaitable
 from ..recorder.locate import VARIABLE, open_store
 from ..recorder.loop import Agent
@@ -93,6 +94,7 @@ class Start:
     input: Any = None
     params: Any = None
     max_rounds: int | None = None
+    logger: Logger = None
 
     @classmethod
     def of(cls, cassette: OpenedCassette) -> Start:
@@ -116,7 +118,7 @@ class Start:
                 f"begin with: {BODY}"
             )
         payload, input, params = [exactly(value, f"the {name} of {cassette.path}") for name, value in given.items()]
-        return cls(payload, input, params, data.max_rounds)
+        return cls(payload, input, params, data.max_rounds, recorded_logger(data.logger))
 
 
 BODY: Final = "have the test run the agent in its body, without app= and without the fixture, as it would run it live"
@@ -127,6 +129,7 @@ def begun(app: App, start: Start | None) -> Any:
     if isinstance(app, Agent):
         given = start or Start()
         arguments = {"input": given.input, "params": given.params, "max_rounds": given.max_rounds}
+        arguments["logger"] = given.logger
         if not inspect.iscoroutinefunction(app.step):
             return app.run(given.payload, **arguments)
         return asyncio.run(app.arun(given.payload, **arguments))
@@ -138,7 +141,8 @@ async def abegun(app: App, start: Start | None) -> Any:
     """`begun` in the running event loop."""
     if isinstance(app, Agent):
         given = start or Start()
-        return await app.arun(given.payload, given.input, given.params, max_rounds=given.max_rounds)
+        more: dict[str, Any] = {"max_rounds": given.max_rounds, "logger": given.logger}
+        return await app.arun(given.payload, given.input, given.params, **more)
     made = app()
     return await made if is_awaitable(made) else made
 

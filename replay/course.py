@@ -68,6 +68,7 @@ class Course(Waiting):
         begun: the run that code has attached itself to, or None as yet.
         folded: the rounds that are not executed, if some are not; known once the code has begun.
         doubts: what is worth a word before anything is executed.
+        lacking: what the code does without that it had when it was recorded; a divergence says so, since it may be why.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Course(Waiting):
         self.max_rounds = max_rounds
         self.folded: FoldedPrefix | None = None
         self.doubts: list[str] = []
+        self.lacking: list[str] = []
         self.info = info
         self._name = name
         self.ignore = ignore or IgnoreRules(())
@@ -388,6 +390,8 @@ class Course(Waiting):
     def raise_stopped(self) -> NoReturn:
         """Raise why the code was stopped, without the way there, which is ours."""
         assert self._stopped is not None
+        if isinstance(self._stopped, Divergence):
+            self._stopped.notes += tuple([note for note in self.lacking if note not in self._stopped.notes])
         self._stopped.__context__ = None
         raise self._stopped.with_traceback(None) from self._stopped.__cause__
 

@@ -132,6 +132,7 @@ class RecordedRun(Attachment):
         self.max_rounds = (None if parent else course.max_rounds) or self.script.max_rounds
         self.logger_name = started.data.logger
         self.agent_cache, missing = restored_cache(started.data, info.id)
+        course.lacking += missing
         for note in missing:
             course.coverage.note(note)
         self.log: ReplayedLog = ReplayedLog(self)

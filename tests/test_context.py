@@ -557,3 +557,92 @@ def test_a_signal_keeps_the_first_reason() -> None:
         assert signal.aborted
         assert signal.reason in range(4)
         assert str(signal.cancellation()) == f"the run was cancelled: {signal.reason}"
+
+
+# -- the logger --------------------------------------------------------------------------------------------------------
+
+
+def says(i: int, context: ar.Context) -> Any:
+    """A step that tells its logger, if it has one, and a logger of its round."""
+    if context.logger is not None:
+        context.logger.info("to %s", context.logger.name)
+    part = context.create_sub_flow_logger()
+    part.info("to %s", part.name)
+    return ar.Complete(context.logger is None)
+
+
+def lines(store: EventStore, run: str = "@last") -> list[str]:
+    return [event.data.message for event in log_of(store, run) if event.kind == "report"]
+
+
+def test_a_logger_is_there_only_if_one_was_given(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
+    """It is never inferred from the diagnostics, which are there; a part's lines are recorded and go nowhere else."""
+    caplog.set_level(logging.DEBUG)
+    assert ar.agent("a")(says).run(store=store).value is True
+    assert ar.agent("a", logger=False)(says).run(store=store).value is True
+    with ar.record("a", store=store) as run, run.round() as r:
+        assert says(1, r) == ar.Complete(True)
+        r.diagnostics.note("a note")
+    assert lines(store, "run1") == lines(store, "run2") == ["to agentreplay.agent.a.round1"]
+    assert lines(store) == ["to agentreplay.agent.a.round1", "a note"]
+    assert caplog.messages == []
+
+
+MINE = logging.getLogger("mine")
+
+
+@pytest.mark.parametrize(
+    ("of_agent", "of_run", "name"),
+    [
+        (True, None, "agentreplay.agent.a"),
+        (MINE, None, "mine"),
+        (None, True, "agentreplay.agent.a"),
+        (None, MINE, "mine"),
+        (True, MINE, "mine"),
+        (MINE, True, "agentreplay.agent.a"),
+        (MINE, False, None),
+        (None, logging.getLogger(), "root"),
+    ],
+)
+def test_a_logger_is_given_to_an_agent_or_to_a_run(
+    store: EventStore, caplog: pytest.LogCaptureFixture, of_agent: Any, of_run: Any, name: str | None
+) -> None:
+    """A run's own goes before; lines are recorded and go on to it. A replay has it, too, though nobody gives it one."""
+    caplog.set_level(logging.DEBUG)
+    agent = ar.agent("a", logger=of_agent)(says)
+    assert agent.run(store=store, logger=of_run).value is (name is None)
+    expected = [f"to {name}", f"to {name}.round1"] if name is not None else ["to agentreplay.agent.a.round1"]
+    assert lines(store) == expected
+    whose = {"root": ["root", "round1"]}.get(str(name), [name, f"{name}.round1"])
+    told = [(logger, message) for logger, _, message in caplog.record_tuples]
+    assert told == ([] if name is None else list(zip(whose, expected, strict=True)))
+    assert one(store, "run.started").data.logger == (None if of_run is None else name or "")
+    with pytest.raises(ar.NothingCaptured):  # all was the same, and there was no effect
+        ar.replay("run1", agent, store=store)
+
+
+def test_a_logger_of_no_hierarchy_gets_the_lines_of_parts_itself(store: EventStore) -> None:
+    """One that was made by its class has no children of its own."""
+    told: list[str] = []
+    alone = logging.Logger("alone")
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]  # no file is needed
+    alone.addHandler(handler)
+    with ar.record("a", logger=alone, store=store) as run, run.round() as r:
+        says(1, r)
+    assert told == lines(store) == ["to alone", "to alone.round1"]
+
+
+@pytest.mark.parametrize("logger", ["mine", 1, logging])
+def test_what_is_no_logger_is_refused(store: EventStore, logger: Any) -> None:
+    """Wherever it is given, and before anything is recorded."""
+    for give in (
+        lambda: ar.agent("a", logger=logger)(says),
+        lambda: ar.agent("a")(says).run(logger=logger, store=store),
+        lambda: ar.record("a", logger=logger, store=store),
+        lambda: ar.CoreEngine(logger=logger),
+        lambda: ar.join("run1", logger=logger, store=store),
+    ):
+        with pytest.raises(ar.UsageError, match=r"logger is a logging.Logger, or True for agentreplay.agent.NAME, not"):
+            give()
+    assert store.runs() == []
