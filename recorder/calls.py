@@ -18,6 +18,7 @@ from .events import (
     CallFailedData,
     CallKind,
     Data,
+    ErrorInfo,
     ModelCalledData,
     ModelReturnedData,
     Safety,
@@ -325,9 +326,13 @@ class Call:
             return False
         return not any(all_in(error, stop) for stop in STOPS)
 
+    def error_info(self, error: BaseException) -> ErrorInfo:
+        """An error of the call as its last event has it."""
+        return error_info(error)
+
     def _failure(self, error: BaseException, inline: bool = False) -> tuple[str, Callable[[], Data | None]]:
         self._recorder.open_streams.pop(self, None)
-        duration, info = round(time.perf_counter() - self._started, 6), error_info(error)
+        duration, info = round(time.perf_counter() - self._started, 6), self.error_info(error)
         extra = self._extra(inline)
 
         def make() -> Data | None:

@@ -140,7 +140,11 @@ class AnswerTypes:
                 self._class(node)
             if kind == "enum" and (member := self._member(node)) is not None:
                 given[id(node)] = member
-            elif in_error and kind == "exception" and self._error_class(node) is None:
+            elif (
+                in_error
+                and kind == "exception"
+                and ((keys and node.get("lossy") is True) or self._error_class(node) is None)
+            ):
                 given[id(node)] = _stand_in(node)
             elif kind == "opaque" or node.get("lossy") is True:
                 lossy.append(_Found(node, keys))

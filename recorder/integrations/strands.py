@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class Recorder(Plugin, MultiAgentPlugin):
     """Records each invocation of the agents, graphs and swarms that have this plugin, as a run.
 
-    One recorder may be given to several of them. Agents that are tools of a recorded agent, or nodes of a recorded graph
-    or swarm, are recorded with it.
+    One recorder may be given to several of them. Agents that are tools of a recorded agent, or nodes of a recorded
+    graph or swarm, are recorded with it.
 
     Args:
         agent: the agent's name, as runs show it; by default its own name or id.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any, Final
 
 from strands import Agent
@@ -314,14 +314,18 @@ class AgentRun(SdkRun):
 
     def _tool_uses(self) -> list[Any]:
         pending = self.agent._interrupt_state.pending_tool_execution
-        message = pending.assistant_message if pending is not None else (self.agent.messages or [{}])[-1]
+        message: Any = {}
+        if pending is not None:
+            message = pending.assistant_message
+        elif self.agent.messages:
+            message = self.agent.messages[-1]
         return [block["toolUse"] for block in message.get("content", ()) if "toolUse" in block]
 
     def effect_of(self, tool: AgentTool) -> Effect:
         """A tool as an effect."""
         known = self._effects.get(id(tool))
         if known is None:
-            known = self._effects[id(tool)] = tool, effect_for(tool, self.settings.safety)
+            known = self._effects[id(tool)] = tool, effect_for(tool, self.settings.safety, self.steering)
         return known[1]
 
     def redo(self, did: Mapping[str, Any], invocation_state: dict[str, Any]) -> None:
@@ -391,7 +395,7 @@ _HOOKS: Final[tuple[tuple[Any, float, Any], ...]] = (
 )
 
 
-async def _hold_model(context: InvokeModelContext, call: Any) -> AsyncIterator[Any]:
+async def _hold_model(context: InvokeModelContext, call: Any) -> AsyncGenerator[Any, None]:
     """Have the model that is asked recorded, whichever it is: a router may have chosen another."""
     if (run := run_of(context.agent)) is not None:
         ModelSeam.hold(context.model, run)
@@ -399,7 +403,7 @@ async def _hold_model(context: InvokeModelContext, call: Any) -> AsyncIterator[A
         yield event
 
 
-async def _execute_tool(context: ExecuteToolContext, call: Any, *, settings: Settings) -> AsyncIterator[Any]:
+async def _execute_tool(context: ExecuteToolContext, call: Any, *, settings: Settings) -> AsyncGenerator[Any, None]:
     """Have a tool recorded, or the agent that it is."""
     run = run_of(context.agent)
     tool = context.tool

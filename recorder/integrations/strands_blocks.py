@@ -179,7 +179,7 @@ class SdkBlock(RecordedBlock):
         caller: tuple[CodeType, dict[str, Any]],
         **given: Any,
     ) -> None:
-        super().__init__(name, payload, signal=None, **given)
+        super().__init__(name, payload, signal=None, logger=None, **given)
         self._make = make
         self.caller, self.names = caller
 

@@ -18,14 +18,19 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Ma
 from typing import Any, Final
 
 from strands.models import Model
+from strands.types import exceptions
 
 from ..attaching import may_be_made_late, may_be_made_outside
-from ..calls import Call, Effect
-from ..effects import aperform
+from ..calls import Effect
+from ..errors import RecordedError
 from ..scope import Scope, current
+from .strands_calls import SdkCall, answer_to, stand_in
 
 TOLD: Final = "agentreplay"
 """The key of an item that is no event of the provider's."""
+
+ERRORS: Final = tuple(one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, Exception))
+"""What the SDK tells errors by: a replay raises them as what they were."""
 
 _LIVE: Final = ("invocation_state", "cancel_signal", "agent_metadata", "model_state")
 _POSITIONAL: Final = ("messages", "tool_specs", "system_prompt")
@@ -70,7 +75,7 @@ def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[...,
     @functools.wraps(original)
     async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         scope = current.get()
-        effect = Effect("model", type(model).__name__, model=id_of(model), raises=(Exception,))
+        effect = Effect("model", type(model).__name__, model=id_of(model), raises=ERRORS)
         if scope is None or not scope.recorder.recording:
             if scope is None:
                 may_be_made_outside(effect)
@@ -81,16 +86,24 @@ def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[...,
             return
         asked = {**dict(zip(_POSITIONAL, args, strict=False)), **kwargs}
         made = functools.partial(_with_word, original, args, kwargs)
-        call = Call(effect, scope, request_of(asked), made, _told_of(scope))
-        items = await aperform(call, made, (), {})
+        call = SdkCall(effect, scope, request_of(asked), made, _told_of(scope))
+        items = await answer_to(call, made)
+        stops = False
         try:
             async for item in items if isinstance(items, AsyncIterable) else _one(items):
                 if isinstance(item, Mapping) and TOLD in item:
                     _take_word(item[TOLD], kwargs)
+                    stops = stops or bool(item[TOLD].get("cancelled"))
                     continue
+                if stops and inspect.isasyncgen(items):
+                    # The SDK looks at the signal with the next event, and leaves the stream to the garbage collector.
+                    # It is left here and now instead, where the record has its place.
+                    await items.aclose()
                 for event in stream_events(item):
                     _watch(scope, event)
                     yield event
+        except RecordedError as error:
+            raise stand_in(error) from error.__cause__
         finally:
             if inspect.isasyncgen(items):
                 await items.aclose()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from strands import Agent
 from strands.hooks import AfterNodeCallEvent, BeforeNodeCallEvent
@@ -143,7 +143,8 @@ def _agent_result(result: Any) -> AgentResult:
         "executionTime": result.execution_time,
     }
     made: dict[str, Any] = {"interrupts": interrupts} if interrupts else {}
-    return AgentResult(stop_reason=result.status.value, metrics=metrics, results=_results(result), **made)
+    made["results"] = _results(result)
+    return AgentResult(stop_reason=result.status.value, metrics=metrics, **made)
 
 
 def _results(result: Any) -> dict[str, Any]:

@@ -50,6 +50,3 @@ class Settings:
             "options": options,
             "caller": self.caller,
         }
-
-
-

@@ -51,7 +51,8 @@ class StateLog:
         self._state = state = self._agent.state
         _logs.setdefault(state, []).append(self)
         if not isinstance(state, _Told):
-            state.__class__ = _told(type(state))
+            cls: Any = type(state)
+            state.__class__ = _told(cls)
 
     def end(self) -> None:
         """Tell of no more; the state is what it was before."""
@@ -126,10 +127,10 @@ class _Told:
 
 
 @functools.lru_cache(maxsize=64)
-def _told(cls: type[JSONSerializableDict]) -> type[JSONSerializableDict]:
+def _told(cls: Any) -> Any:
     """A subclass, of the same layout, that tells of writes. Nothing else about it is different."""
 
-    class Told(_Told, cls):  # type: ignore[misc,valid-type]  # the class is known at run time only
+    class Told(_Told, cls):  # type: ignore[misc]  # the class is known at run time only
         def set(self, key: str, value: Any) -> None:
             with self._lock:  # so that the record has the writes of threads in the order in which they came
                 super().set(key, value)

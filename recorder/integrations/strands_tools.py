@@ -16,19 +16,22 @@ as a tool is no call at all: its own run is recorded, as a child.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from strands import Agent
 from strands.interrupt import Interrupt, InterruptException
 from strands.types._events import ToolInterruptEvent, ToolResultEvent, ToolStreamEvent
 from strands.types.tools import AgentTool, ToolSpec, ToolUse
 
-from ..calls import Call, Effect
-from ..effects import aperform, effect_of
+from ..calls import Call, Effect, check_safety
+from ..effects import effect_of
 from ..encoding import encode
 from ..scope import Scope, current
+from .strands_calls import SdkCall, answer_to, stand_in
+from .strands_model import ERRORS
 
 if TYPE_CHECKING:
     from .strands_agents import AgentRun
@@ -45,7 +48,8 @@ STEERING_MODULES: Final = ("strands.tools.structured_output.", "strands.multiage
 """Tools of these modules steer the loop that runs them."""
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """Which of the model's requests a tool call is.
 
     Attributes:
@@ -110,7 +114,9 @@ class RecordedTool(AgentTool):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tool, name)
 
-    async def stream(self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any) -> AsyncIterator[Any]:
+    async def stream(
+        self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
+    ) -> AsyncGenerator[Any, None]:
         """What the tool gives, recorded; or what it gave while it was recorded."""
         scope = current.get() or self._run.scope
         call = self._call(tool_use, scope)
@@ -119,12 +125,14 @@ class RecordedTool(AgentTool):
             async for event in self._steer(call, work):
                 yield event
             return
-        given = await aperform(call, work.begin, (), {})
+        given = await answer_to(call, work.begin)
         self._run.state.follow()
         if not inspect.isasyncgen(given):
             yield ToolResultEvent(result_of(given, tool_use))
             return
         result: Any = None
+        asked_for: list[Interrupt] = []
+        is_raised = False
         try:
             async for item in given:
                 self._run.state.follow()
@@ -136,24 +144,25 @@ class RecordedTool(AgentTool):
                     case {"did": did}:
                         self._run.redo(did, invocation_state)
                     case {"interrupts": [*asked], **rest}:
-                        interrupts = [work.asked_for(one) for one in asked]
-                        if rest.get("raised"):
-                            raise InterruptException(interrupts[0])
-                        yield ToolInterruptEvent(tool_use, interrupts)
-                        return
+                        asked_for, is_raised = [work.asked_for(one) for one in asked], bool(rest.get("raised"))
                     case _:
                         result = result_of(item, tool_use)
-        except InterruptException:
-            raise
         except Exception as error:
             self._run.state.follow()
+            told: Any = stand_in(error)
             if result is None:
-                raise
-            yield ToolResultEvent(result, exception=error)
+                if told is error:
+                    raise
+                raise told from error.__cause__
+            yield ToolResultEvent(result, exception=told)
             return
         finally:
             await given.aclose()
-        if result is not None:
+        if is_raised:
+            raise InterruptException(asked_for[0])
+        if asked_for:
+            yield ToolInterruptEvent(tool_use, asked_for)
+        elif result is not None:
             yield ToolResultEvent(result)
 
     async def _steer(self, call: Call, work: _Work) -> AsyncIterator[Any]:
@@ -184,7 +193,7 @@ class RecordedTool(AgentTool):
         if not given and (raw := self._run.raw_input_of(asked.index)) is not None:
             told["raw"] = raw
         arguments = dict(given) if isinstance(given, Mapping) else {"input": given}
-        return Call(self._run.effect_of(self._tool), scope, arguments, None, told)
+        return SdkCall(self._run.effect_of(self._tool), scope, arguments, None, told)
 
 
 class _Work:
@@ -343,18 +352,22 @@ def telling(data: Any, depth: int = 6) -> Any:
     return data if not encode(data).lossy else f"<{type(data).__module__}.{type(data).__qualname__}>"
 
 
-def is_steering(tool: AgentTool, named: Any) -> bool:
+def is_steering(tool: AgentTool, named: Collection[str]) -> bool:
     """Whether a tool steers the loop that runs it."""
     function = getattr(tool, "_tool_func", None)
     modules = (type(tool).__module__ + ".", getattr(function, "__module__", "") or "")
     return tool.tool_name in named or any(module.startswith(STEERING_MODULES) for module in modules)
 
 
-def effect_for(tool: AgentTool, safety: Mapping[str, Any]) -> Effect:
-    """A tool as an effect: its safety is what the recorder was told, or what its function was made with `ar.tool`."""
+def effect_for(tool: AgentTool, safety: Mapping[str, Any], steering: Collection[str]) -> Effect:
+    """A tool as an effect: its safety is what the recorder was told, or what its function was made with `ar.tool`.
+
+    One that steers the loop is run in every replay, so it is pure unless somebody says otherwise.
+    """
     declared = effect_of(getattr(tool, "_tool_func", None))
-    said = safety.get(tool.tool_name, None if declared is None else declared.safety)
-    return Effect("tool", tool.tool_name, said, raises=(Exception,))
+    assumed = "pure" if is_steering(tool, steering) else None
+    said = safety.get(tool.tool_name, assumed if declared is None else declared.safety)
+    return Effect("tool", tool.tool_name, check_safety(said), raises=ERRORS)
 
 
 async def unknown_tool(tool_use: ToolUse, run: AgentRun) -> None:
@@ -362,8 +375,8 @@ async def unknown_tool(tool_use: ToolUse, run: AgentRun) -> None:
     asked = place.get()
     told = {"tool_call": str(tool_use.get("toolUseId")), "index": asked.index, "attempt": asked.attempt}
     arguments = dict(tool_use["input"]) if isinstance(tool_use["input"], Mapping) else {"input": tool_use["input"]}
-    effect = Effect("tool", str(tool_use["name"]), "pure", raises=(Exception,))
-    call = Call(effect, current.get() or run.scope, arguments, None, told)
+    effect = Effect("tool", str(tool_use["name"]), "pure")
+    call = SdkCall(effect, current.get() or run.scope, arguments, None, told)
     answer = await call.acalled()
     if answer is not None:
         await _drained(answer)
