@@ -15,6 +15,7 @@ from .changes import MISSING, Changes
 from .diff import diff_values
 from .reducer import fold
 from .state import RunState
+from .streamed import Streamed, streamed_of
 from .timeline import rounds
 
 
@@ -30,6 +31,7 @@ class CallEntry:
         within: id of the call inside which it was made, or None.
         error: what it failed with.
         asked, answered: a tool's arguments, and what a call gave, in stored form; `MISSING` unless details are wanted.
+        streamed: what it gave piece by piece, if it was streamed and details are wanted; then `answered` is mostly null.
         seq, end_seq: of the events with which it began and ended.
         model, usage: of a model call, the model and what its provider says that it used.
         safety: of a tool call, as it was declared.
@@ -44,6 +46,7 @@ class CallEntry:
     error: ErrorInfo | None = None
     asked: Any = MISSING
     answered: Any = MISSING
+    streamed: Streamed | None = None
     seq: int = 0
     end_seq: int | None = None
     model: str | None = None
@@ -210,5 +213,7 @@ def _end_call(calls: dict[str, CallEntry], event: Event, details: bool) -> None:
         call.duration = getattr(data, "duration", None)
         call.error = getattr(data, "error", None)
         call.end_seq, call.usage = event.seq, getattr(data, "usage", None)
+        if details:
+            call.streamed = streamed_of(data)
         if details and kind.endswith(".returned"):
             call.answered = data.result if kind == "tool.returned" else data.response

@@ -335,14 +335,19 @@ _HANDLERS: Final[dict[str, _Handler]] = {
 def answer_in(kind: str, data: Mapping[str, Any]) -> Any:
     """What a call or child run gave, as a tree: the value, or of a failure `{type, message}`; None if it was cancelled.
 
+    Of a call that was streamed `{stream}` with its chunks, beside that.
+
     Args:
         kind: of the event.
         data: the fields of its data.
     """
-    error = data.get("error")
+    error, stream = data.get("error"), data.get("stream")
     if error is not None:
-        return error_in(error)
-    return data.get("response") if kind == "model.returned" else data.get("result")
+        return error_in(error) if not stream else {**error_in(error), "stream": stream}
+    given = data.get("response") if kind == "model.returned" else data.get("result")
+    if stream is None:
+        return given
+    return {"stream": stream} if given is None else {"stream": stream, "returned": given}
 
 
 def error_in(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -285,6 +285,7 @@ def call_json(call: CallEntry) -> dict[str, Any]:
         "within": call.within,
         "seq": call.seq,
         "end_seq": call.end_seq,
+        "chunks": None if call.streamed is None else call.streamed.count,
         "error": None if call.error is None else error_text(call.error),
     }
 

@@ -302,12 +302,25 @@ class _Collector:
                     "safety": call.safety,
                     "usage": None if call.usage is None else self._write.value(call.usage),
                     "asked": self._asked_in(call),
-                    "gave": None if call.answered is MISSING else [self._whole(call.answered)],
+                    **self._given_by(call),
                     "error": None if error is None else error_text(error),
                     "traceback": None if error is None else self._text(error.traceback),
                 }
             )
         return told
+
+    def _given_by(self, call: CallEntry) -> dict[str, Any]:
+        """What a call returned, in a list; of one that streamed how much, and the text that it is or the chunks."""
+        streamed = call.streamed
+        if streamed is None:
+            return {"gave": None if call.answered is MISSING else [self._whole(call.answered)]}
+        text = streamed.text
+        chunks = self._write.value([*streamed.chunks]) if text is None and streamed.chunks else None
+        returned = call.answered is not MISSING and call.answered is not None
+        return {
+            "gave": [self._whole(call.answered)] if returned else None,
+            "streamed": [streamed.words, self._text(text), chunks],
+        }
 
     def _asked_in(self, call: CallEntry) -> Any:
         """What a call was asked, in a list; of a model's conversations the numbers of the messages."""

@@ -338,6 +338,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "within": TEXT_OR_NULL,
             "seq": COUNT,
             "end_seq": {"type": ["integer", "null"]},
+            "chunks": {"type": ["integer", "null"], "description": "Of a call that was streamed, how many came."},
             "error": TEXT_OR_NULL,
         }
     ),

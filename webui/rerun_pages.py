@@ -22,6 +22,7 @@ from ..replay.insides import inside_of
 from ..replay.listing import error_text
 from ..replay.paths import display_keys, join, keys_of
 from ..replay.readable import count, readable
+from ..replay.streamed import streamed_of
 from ..replay.timeline import CallOfStep, calls_of
 from .addresses import run_url, state_values, step_url
 from .answers import html_answer
@@ -34,7 +35,7 @@ from .rerun_command import command_of
 from .rerun_form import MESSAGES, ROLES, Asked, Base, Draft, StepCall, draft_of, fresh_draft, part_of, read
 from .rerun_plan import KEPT, NAME, Ahead, Forecast, forecast, refuse_what_cannot_be
 from .reruns import HOW, Reruns, Started
-from .run_pages import block_of, existing_step, run_named
+from .run_pages import block_of, existing_step, overview_of, run_named
 from .site import Kept, site
 from .step_views import arguments_of
 from .tree_views import edit_in_words
@@ -200,7 +201,8 @@ def _step_call(call: CallOfStep) -> StepCall:
     shown = call.status
     if call.ended is not None and call.status == "returned":
         given = _given(call.ended.data)
-        shown = readable(given, SHOWN)
+        streamed = streamed_of(call.ended.data)
+        shown = readable(given, SHOWN) if streamed is None else streamed.line(SHOWN)
     elif call.ended is not None and getattr(call.ended.data, "error", None) is not None:
         shown = error_text(call.ended.data.error)
     is_elsewhere = type(given) is dict and given.get("$type") == "blob"
@@ -217,7 +219,9 @@ def _step_call(call: CallOfStep) -> StepCall:
 
 
 def _given(data: Any) -> Any:
-    return data.response if hasattr(data, "response") else data.result
+    """What a call gave, as an answer in its place is given: of a stream its chunks."""
+    given = data.response if hasattr(data, "response") else data.result
+    return [*data.stream] if given is None and data.stream is not None else given
 
 
 def _form_page(info: RunInfo, step: int, draft: Draft, base: Base, status: int = 200) -> Response:
@@ -420,7 +424,7 @@ def _live_steps(child: RunInfo, step: int) -> dict[str, Any]:
     """The steps that a re-run recorded itself, the last of them, as rows."""
     last = site().reader.last_step(child)
     start = max(step, last - STEPS + 1)
-    block = block_of(child, site().overviews.of(child), start, last + 1) if last >= start else None
+    block = block_of(child, overview_of(child), start, last + 1) if last >= start else None
     return {
         "rows": [] if block is None else block.rows,
         "start": start,

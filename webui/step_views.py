@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ..recorder.events import Event
@@ -12,6 +12,7 @@ from ..replay.changes import MISSING
 from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
+from ..replay.streamed import Streamed
 from .sound import Unread
 from .trees import LINES, TEXT, Address, Node, in_line, lines_of, rest_of, told_elsewhere, tree_of
 from .usage import cost_in, tokens_in
@@ -57,6 +58,7 @@ class CallView:
         result: in a line; of a call that failed its error.
         depth: how many calls it is inside.
         asked, answered: trees; `facts` are pairs of names and words.
+        streamed: of a call that was streamed how many chunks came; `said` is the text that they are, `chunks` a tree.
         traceback: of a call that failed.
     """
 
@@ -74,6 +76,9 @@ class CallView:
     asked: tuple[Node, ...] = ()
     answered: tuple[Node, ...] = ()
     traceback: Text | None = None
+    streamed: str = ""
+    said: Text | None = None
+    chunks: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +242,8 @@ def call_view(call: CallEntry, asked: Any, depth: int, address: EventAddress) ->
     if asked is not MISSING:
         asked_nodes = tree_of(asked, address(call.seq, f"/{field_name}"), nodes=FEW_NODES)
     answered: list[Node] = []
-    if call.answered is not MISSING and call.end_seq is not None:
+    is_told = call.answered is not MISSING and (call.streamed is None or call.answered is not None)
+    if is_told and call.end_seq is not None:
         given = "result" if call.kind == "tool" else "response"
         answered = tree_of(call.answered, address(call.end_seq, f"/{given}"), nodes=FEW_NODES)
     traceback = None
@@ -258,7 +264,20 @@ def call_view(call: CallEntry, asked: Any, depth: int, address: EventAddress) ->
         tuple(asked_nodes),
         tuple(answered),
         traceback,
+        *_streamed(call, address),
     )
+
+
+def _streamed(call: CallEntry, address: EventAddress) -> tuple[str, Text | None, tuple[Node, ...]]:
+    """What was streamed: how much, the text that it is together, and the chunks."""
+    streamed = call.streamed
+    if streamed is None or call.end_seq is None:
+        return "", None, ()
+    at = address(call.end_seq, "/stream")
+    said = None if streamed.text is None else text_of(streamed.text, at, lines=40, limit=8_000)
+    if said is not None and said.rest:
+        said = replace(said, rest="the rest is in the chunks")
+    return streamed.words, said, tuple(tree_of([*streamed.chunks], at, nodes=FEW_NODES))
 
 
 def arguments_of(asked: Any) -> str:
@@ -282,10 +301,19 @@ def _result(call: CallEntry) -> str:
         return visible(error_text(call.error)[:200])
     if call.status == "open":
         return "no answer yet"
+    if call.streamed is not None:
+        return _streamed_in_line(call.streamed)
     if call.answered is MISSING:
         return ""
     content = call.answered.get("content") if type(call.answered) is dict else None
     return in_line(content, 60) if isinstance(content, str) and call.kind == "model" else _short(call.answered)
+
+
+def _streamed_in_line(streamed: Streamed) -> str:
+    if not streamed.chunks:
+        return streamed.words
+    text = streamed.text
+    return f"{streamed.words}: {in_line([*streamed.chunks] if text is None else text, 60)}"
 
 
 # -- change requests ------------------------------------------------------------------------------------------------

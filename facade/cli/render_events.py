@@ -17,6 +17,7 @@ from ..recorder.events import Event, UnknownEvent
 from ..recorder.store import RunInfo
 from ..replay.outline import warnings_of
 from ..replay.readable import readable, visible
+from ..replay.streamed import given_in_line, streamed_of
 from .output import one_line, write
 from .render_runs import error_text
 from .render_steps import CALL_STYLES, OUTCOME_STYLES, TEXT, code_text, fields_of, note_lines
@@ -93,7 +94,8 @@ class EventPage:
         if what == "failed":
             line.append(f"  {one_line(error_text(data.error), TEXT)}", CALL_STYLES["failed"])
         elif what == "returned":
-            line.append(f"  {readable(data.result if family == 'tool' else data.response, TEXT)}")
+            given = data.result if family == "tool" else data.response
+            line.append(f"  {given_in_line(streamed_of(data), given, TEXT)}")
         return line
 
 

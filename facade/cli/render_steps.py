@@ -20,6 +20,7 @@ from ..replay.changes import MISSING, Change
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
 from ..replay.state import OpenCall
+from ..replay.streamed import given_in_line
 from .hints import command
 from .output import one_line, visible_lines, write
 from .render_runs import error_text, relation
@@ -199,8 +200,8 @@ class RunPage:
             details = []
             if call.asked is not MISSING:
                 details.append(Text(f"asked  {readable(call.asked, self._detail)}", "dim"))
-            if call.answered is not MISSING:
-                details.append(Text(f"gave   {readable(call.answered, self._detail)}", "dim"))
+            if call.answered is not MISSING or call.streamed is not None:
+                details.append(Text(f"gave   {given_in_line(call.streamed, call.answered, self._detail)}", "dim"))
             lines.append([line, *details])
         return lines
 

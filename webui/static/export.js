@@ -145,6 +145,7 @@ function callRow(call) {
   const line = el("summary", "", mark, " ", el("span", "name data", shown(call.name)));
   line.append(el("span", "data quiet", `(${argumentsOf(asked)})`));
   if (call.error) line.append(el("span", "error", "  " + cut(shown(call.error), 200)));
+  else if (call.streamed) line.append(el("span", "quiet", " → "), el("span", "data", streamedInLine(call.streamed)));
   else if (call.gave) line.append(el("span", "quiet", " → "), el("span", "data", inline(gave, LONG)));
   else line.append(el("span", "quiet", ` ${call.status}`));
   line.append(el("span", "quiet took", " " + call.took));
@@ -154,11 +155,22 @@ function callRow(call) {
     const facts = [call.kind, `call ${call.call}`, call.model, call.safety, call.usage && inline(call.usage, 120)];
     box.append(el("p", "quiet", facts.filter(Boolean).map(shown).join(" · ")));
     if (asked !== null) box.append(el("h4", "", "asked"), askedTree(asked));
+    if (call.streamed) {
+      const [words, text, chunks] = call.streamed;
+      box.append(el("h4", "", `streamed ${words}`));
+      if (text !== null) box.append(textOrValue(text, "data"));
+      else if (chunks !== null) box.append(tree(chunks, NO_MARKS, false));
+    }
     if (call.gave) box.append(el("h4", "", "gave"), typeof gave === "string" ? lines(gave, "data") : tree(gave, NO_MARKS, false));
     if (call.traceback) box.append(el("h4", "", "traceback"), textOrValue(call.traceback, "data"));
   });
   row.append(box);
   return row;
+}
+
+function streamedInLine([words, text, chunks]) {
+  const given = text === null ? chunks : text;
+  return given === null ? words : `${words}: ${inline(given, LONG)}`;
 }
 
 function argumentsOf(asked) {
