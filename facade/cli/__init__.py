@@ -30,7 +30,7 @@ VERBS = {
     "replay": Verb(
         "Run again",
         "replaying",
-        "Execute code against a recorded run, and say if it does the same.",
+        "Execute code against recorded runs, and say if it does the same.",
         runs_agents=True,
     ),
     "rerun": Verb(
@@ -39,9 +39,7 @@ VERBS = {
     "resume": Verb(
         "Run again", "replaying", "Go on with a run that was interrupted or has crashed, in place.", runs_agents=True
     ),
-    "bisect": Verb(
-        "Run again", "bisecting", "Find the step of a run in which its outcome turns.", runs_agents=True
-    ),
+    "bisect": Verb("Run again", "bisecting", "Find the step of a run in which its outcome turns.", runs_agents=True),
     "export": Verb("Share", "files", "Write a run to a file, for git and for sharing."),
     "verify": Verb("Check", "files", "Check that no recorded event was changed or lost."),
     "schema": Verb("Check", "files", "Print the JSON Schema of the events."),

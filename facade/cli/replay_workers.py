@@ -12,9 +12,9 @@ import pickle
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from typing import IO, Final
 
 from .replay_jobs import Done, Job, do
@@ -31,10 +31,10 @@ def processes() -> int:
 
 def replay_all(jobs: Sequence[Job], number: int) -> Iterator[tuple[int, Done]]:
     """Replay recordings, `number` at a time; gives each with its place in the list, as it is done."""
+    workers = [_Worker() for _ in range(min(number, len(jobs)))]
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    number = min(number, len(jobs))
-    for _ in range(number):
-        idle.put(_Worker())
+    for worker in workers:
+        idle.put(worker)
 
     def work(job: Job) -> Done:
         worker = idle.get()
@@ -43,15 +43,15 @@ def replay_all(jobs: Sequence[Job], number: int) -> Iterator[tuple[int, Done]]:
         finally:
             idle.put(worker)
 
-    with ThreadPoolExecutor(number) as pool:
+    with ThreadPoolExecutor(len(workers)) as pool:
         begun = {pool.submit(work, job): place for place, job in enumerate(jobs)}
         try:
             for one in as_completed(begun):
                 yield begun[one], one.result()
-        finally:
+        finally:  # where nobody wants the rest, it is not waited for
             pool.shutdown(wait=False, cancel_futures=True)
-            for _ in range(number):
-                idle.get().end()
+            for worker in workers:
+                worker.end()
 
 
 class _Worker:
@@ -59,7 +59,6 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
 
     def do(self, job: Job) -> Done:
         """Have a recording replayed. If the process ends over it, that is what came of it, and the next has another."""
@@ -73,17 +72,23 @@ class _Worker:
             done: Done = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
             self._process = None
-            process.stdin.close()
             process.stdout.close()
+            with suppress(OSError):  # what is left in it cannot be sent any more
+                process.stdin.close()
             code = process.wait()
             return Done(job, "error", error=f"the code ended its process, with code {code}")
         return done
 
     def end(self) -> None:
-        """End the process, which has nothing to do."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.communicate()
+        """End the process, whatever it does."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
 
 
 def send(pipe: IO[bytes], what: Job | Done) -> None:
@@ -95,6 +100,7 @@ def send(pipe: IO[bytes], what: Job | Done) -> None:
 def work() -> None:
     """Be a worker: replay what comes in, until nothing more does."""
     jobs, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # threads of the code may print at any time
     while True:
         try:
             job: Job = pickle.load(jobs)
