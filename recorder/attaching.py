@@ -143,6 +143,18 @@ class Attachment(Guard):
     ) -> tuple[Any] | None:
         """The recorded value of a read, in a tuple; None if the value is to be read. Arguments as for `RunRecorder`."""
 
+    def aborted(self, scope: Scope, looks: int) -> tuple[()] | tuple[Any] | None:
+        """Whether the code finds the run's signal aborted: the reason in a tuple, an empty one if it does not.
+
+        Args:
+            scope: of the code that looks.
+            looks: how often its task has looked in the round, with this look.
+
+        Returns:
+            None if the signal is to be asked.
+        """
+        return None
+
     @abstractmethod
     def child(self, name: str, begun_with: Mapping[str, Any], scope: Scope) -> Attachment | None:
         """The recording of a child run that begins there, with `{payload, input, params}`; None to record it."""

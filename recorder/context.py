@@ -29,6 +29,7 @@ from .events import (
 from .flow_logger import Diagnostics, FlowLogger, Logger, Visit, say
 from .frozen import freeze
 from .introspection import clean, isinstance_of
+from .looking import Looks
 from .messages import Messages
 from .payload import build_request
 from .reads import RecordedRandom
@@ -73,6 +74,7 @@ class Context:
         self._recorder = recorder
         recorder.context = self
         self.signal = signal or Signal()
+        self.looks = Looks(recorder)
         self.logger = FlowLogger.of_run(recorder, logger)
         self.diagnostics = Diagnostics(recorder)
         self.cache: dict[Any, Any] = {}

@@ -7,6 +7,7 @@ catches `Exception` around its tools takes neither for a tool's failure.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from typing import Any, Final, TypeVar, cast
 
@@ -74,6 +75,8 @@ class Cancelled(AgentReplayError):
 class Signal:
     """Asks a run to stop. The loop looks at it between rounds; a step may look at it at any time.
 
+    That code of the run finds it aborted is recorded, so a replay of that code finds it aborted at the same look.
+
     Attributes:
         reason: why, as the first who asked said; None before.
     """
@@ -86,18 +89,26 @@ class Signal:
     @property
     def aborted(self) -> bool:
         """Whether the run was asked to stop."""
+        from .looking import look  # it knows of runs, which know of signals
+
+        return look(self, self.peek)
+
+    def peek(self) -> bool:
+        """`aborted`, for code that is no part of the run: nothing is recorded of this look."""
         return self._event.is_set()
 
     def abort(self, reason: Any = None) -> None:
         """Ask the run to stop. Safe from any thread; the first reason counts."""
         with self._lock:
-            if not self._event.is_set():
+            if not self.peek():
                 self.reason = reason
                 self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds; says whether the run was asked to stop."""
-        return self._event.wait(timeout)
+        from .looking import look
+
+        return look(self, functools.partial(self._event.wait, timeout))
 
     def throw_if_aborted(self) -> None:
         """Raise `Cancelled` if the run was asked to stop."""

@@ -419,6 +419,21 @@ class RecordedRun(Attachment):
             self.course.comparison_of(self).reads.unmatched(source, what, site, strand)
             return None
 
+    def aborted(self, scope: Scope, looks: int) -> tuple[()] | tuple[Any] | None:
+        """Whether the code found its signal aborted there, and why; None once the run is live."""
+        with self.log.lock:
+            self.course.go_on()
+            if self.log.live:
+                return None
+            event, round = self.script.aborted, self.log.round
+            if event is None or event.round > round:
+                return ()
+            if event.round == round and (event.task != scope.task.text or looks < event.data.value["looks"]):
+                return ()
+            self.script.meets(Strand(event.round, event.within, event.task), event.kind)
+            self.course.coverage.read()
+            return self._exactly(event.data.value["reason"], f"why {self.info.id} was cancelled")
+
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
         """The recorded or given answer to a question, in a tuple, or None if it is to be asked."""
         with self.log.lock:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from ..recorder.events import Data, Event, SubrunFinishedData, SubrunStartedData
+from ..recorder.looking import SOURCE, WHAT
 from .pauses import Pauses
 from .redoing import REDONE
 
@@ -123,6 +124,7 @@ class Script:
         finished: `run.finished`, or None.
         payload_hash: of the payload at the end.
         max_rounds: the bound that the run was given last, or None.
+        aborted: the look that found the run's signal aborted, or None.
         forked: the `run.forked` of the run and of those that it was forked from.
         calls: by id.
         rounds: by number.
@@ -146,6 +148,7 @@ class Script:
         self.forked: list[Event] = []
         self.payload_hash = ""
         self.max_rounds: int | None = None
+        self.aborted: Event | None = None
         self.last: Event | None = None
         self.calls: dict[str, RecordedCall] = {}
         self.rounds: dict[int, ScriptRound] = {}
@@ -273,6 +276,9 @@ class Script:
             call.ended = event
 
     def _value_read(self, event: Event, strand: Strand) -> None:
+        if (event.data.source, event.data.what) == (SOURCE, WHAT):
+            self.aborted = event
+            return
         self.reads.setdefault((strand, reading_of(event)), deque()).append(event)
         if event.within is None:
             self.round(event.round).reads.append(event)
