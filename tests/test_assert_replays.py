@@ -196,6 +196,59 @@ def test_a_program_that_python_ran_replays_where_it_is_imported(folder: Path) ->
     assert '"shop_agent:Order"' in (folder / "again.jsonl").read_text(encoding="utf-8")
 
 
+def test_code_that_was_moved_to_another_module_replays(folder: Path) -> None:
+    """Its classes were `shop_agent:Order`, and are `moved.agents:Order` now."""
+    agent = importlib.import_module("shop_agent")
+    with pytest.raises(agent.Rejected):
+        agent.step.run({"n": 1}, store=(store := ar.open_store("memory:")))
+    cassette_of("run1", folder / "shop.jsonl", store)
+    (folder / "moved").mkdir()
+    (folder / "shop_agent.py").rename(folder / "moved" / "agents.py")
+    (folder / "shop.jsonl").rename(folder / "moved" / "renamed.jsonl")
+    moved = importlib.import_module("moved.agents")
+    assert ar.assert_replays(folder / "moved" / "renamed.jsonl", moved.step).verdict == "identical"
+    sys.modules.pop("moved.agents")
+
+
+def test_processes_that_joined_a_run_are_answered_from_the_file(folder: Path) -> None:
+    """A worker of the code that is replayed stands for one that was recorded, though there is no store to join in."""
+    workers = """
+import multiprocessing
+import agentreplay as ar
+
+
+@ar.tool(safety="pure")
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+def work(run_id: str, text: str) -> None:
+    with ar.join(run_id):
+        count_words(text)
+
+
+def main():
+    with ar.record("counting") as run, run.round():
+        worker = multiprocessing.Process(target=work, args=(run.id, TEXT))
+        worker.start()
+        worker.join()
+
+
+TEXT = "one two"
+if __name__ == "__main__":
+    main()
+"""
+    (folder / "shop_agent.py").write_text(workers, encoding="utf-8")
+    subprocess.run([sys.executable, "shop_agent.py"], cwd=folder, check=True)
+    cassette_of("run1", folder / "workers.jsonl", str(folder / ".agentreplay" / "store.db"))
+    agent = importlib.import_module("shop_agent")
+    assert ar.assert_replays("workers.jsonl", agent.main).coverage.recorded == 1
+    agent.TEXT = "three"
+    with pytest.raises(ar.CassetteDiverged) as raised:
+        ar.assert_replays("workers.jsonl", agent.main)
+    assert (raised.value.path, raised.value.difference.actual) == ("/text", "three")
+
+
 def test_secrets_of_another_store_match_by_kind(folder: Path) -> None:
     """The token in the file was made with a key that nobody has; a secret of that kind is the same."""
 

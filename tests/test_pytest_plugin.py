@@ -359,6 +359,19 @@ def test_what_a_body_asserts_counts(project: Project) -> None:
     assert 'E   - expected  "A-17"\n' in told
 
 
+def test_a_run_that_fails_is_expected_where_the_test_says_so(project: Project) -> None:
+    """The recorded error reaches the body, which waits for it; where it does not, the test fails with it."""
+    project.change("    answer = ask(", "    raise KeyError('no such order')\n    answer = ask(")
+    raises = "    with pytest.raises(KeyError, match='no such order'):\n"
+    project.tests(f'{MARKED})\ndef test_it():\n{raises}        step.run({{"order_id": "A-17"}})\n')
+    project.pytest("--agentreplay-record=once", passed=1)
+    project.pytest(passed=1)
+    project.tests(f'{MARKED})\ndef test_it():\n    step.run({{"order_id": "A-17"}})\n')
+    assert "KeyError: 'no such order'" in project.pytest(failed=1)
+    project.tests(FORMS["fixture"])
+    project.pytest(passed=1)
+
+
 @pytest.mark.parametrize(
     ("test", "says"),
     [

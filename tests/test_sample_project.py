@@ -130,6 +130,7 @@ def test_a_recorded_run_is_a_test_of_a_project_of_its_own(sample: Sample) -> Non
 
     assert "1 passed" in sample.pytest()
     assert sample.git("status", "--porcelain") == ""
+    assert "fixture 'agentreplay' not found" in sample.pytest("-p", "no:agentreplay", "-o", "addopts=", code=1)
 
     sample.change("Be kind.", "Be strict.")
     red = sample.pytest(code=1)
