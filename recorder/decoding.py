@@ -25,6 +25,7 @@ from .builtin_types import CONSTANTS, FACTORIES, PATHS
 from .errors import UnreadableValue, UnregisteredType
 from .plain import Stored, has_tags
 from .rebuilding import PLAIN_DATA, rebuild
+from .renamed_fields import as_in_code
 from .structured_types import BUILTIN_ERRORS
 from .type_registry import TypeRegistry, default_types
 from .verbatim import Opaque
@@ -181,7 +182,8 @@ class _Decoder:
         else:
             try:
                 if kind != "registered":
-                    return rebuild(kind, cls, fields)
+                    renamed = {} if entry is None else entry.fields
+                    return rebuild(kind, cls, as_in_code(fields, renamed) if renamed else fields)
                 if entry is None or entry.decode is None:
                     raise TypeError("it was recorded by its own encode=, and is registered without decode=")
                 return entry.decode(fields["value"])

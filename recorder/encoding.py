@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from .builtin_types import WRITERS, Slots, put
 from .introspection import class_name, describe
 from .plain import MAX_DEPTH, Stored, as_plain, dumps, shallow_copy_of
+from .renamed_fields import as_in_logs
 from .sharing import multiplies
 from .structured_types import write_object, writer_for
 from .type_registry import TypeRegistry, default_types
@@ -155,6 +156,8 @@ class _Encoder:
         stored = writer(value, slots)
         if entry is not None:
             stored["class"] = entry.name
+            if entry.fields:
+                as_in_logs(stored, entry.fields, slots)
         return stored
 
     def _give_up(self, value: Any, why: str | None = None) -> Stored:

@@ -7,7 +7,7 @@ and might do something else, or something again, today. The instance is made emp
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -17,7 +17,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from .introspection import inherits, instance_dict, set_attributes, slots_of
-from .structured_types import base_of, builtin_error_of, dataclass_fields, field_names, is_model, model_slots_of
+from .structured_types import (
+    base_of,
+    builtin_error_of,
+    dataclass_fields,
+    field_names,
+    is_model,
+    model_fields,
+    model_slots_of,
+)
 
 PLAIN_DATA: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "enum": lambda fields: fields["value"],
@@ -57,6 +65,17 @@ def _require(fits: bool, what: str) -> None:
         raise TypeError(f"the registered class is not {what}")
 
 
+def _require_names(cls: Any, values: dict[str, Any], known: Collection[str], required: Iterable[str]) -> None:
+    """Refuse an instance that lacks fields while it has others which the class does not know: they were renamed."""
+    lost = [name for name in values if name not in known]
+    missing = [name for name in required if name not in values]
+    if lost and missing:
+        raise TypeError(
+            f"it was recorded with {', '.join(lost)} and without {', '.join(missing)}; if that is a field that was "
+            f"renamed, say so: agentreplay.register_type({cls.__qualname__}, fields={{{missing[0]!r}: {lost[0]!r}}})"
+        )
+
+
 def _class(cls: Any, fields: dict[str, Any]) -> Any:
     return cls
 
@@ -78,6 +97,10 @@ def _dataclass(cls: Any, fields: dict[str, Any]) -> Any:
     known = dataclass_fields(cls)
     _require(known is not None, "a dataclass")
     values = dict(_dict(fields["fields"]))
+    required = [
+        name for name, field in (known or {}).items() if field.default is MISSING and field.default_factory is MISSING
+    ]
+    _require_names(cls, values, known or {}, required)
     slots = slots_of(cls)
     for name, field in (known or {}).items():
         # A field that the class got since: its default, where the class itself does not hold it.
@@ -92,6 +115,9 @@ def _dataclass(cls: Any, fields: dict[str, Any]) -> Any:
 
 def _model(cls: Any, fields: dict[str, Any]) -> Any:
     _require(is_model(cls), "a pydantic model")
+    known = model_fields(cls)
+    required = [name for name, field in known.items() if field.is_required()]
+    _require_names(cls, _dict(fields["fields"]), known, required)
     made = object.__new__(cls)
     held = {"fields_set": set(fields["fields_set"]), "extra": fields.get("extra"), "private": fields.get("private")}
     for name, slot in model_slots_of(cls).items():

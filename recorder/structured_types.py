@@ -86,6 +86,12 @@ def is_model(cls: type) -> bool:
     return base is not None and inherits(cls, base)
 
 
+def model_fields(cls: type) -> dict[str, Any]:
+    """The fields of a pydantic model by name, as pydantic describes them."""
+    fields = static_attribute(cls, "__pydantic_fields__")
+    return fields if type(fields) is dict else {}
+
+
 def model_slots_of(cls: type) -> dict[str, Any]:
     """Return where a pydantic model keeps what is not a field; a root model has neither extra nor private ones."""
     found = {name: static_attribute(cls, f"__pydantic_{name}__") for name in ("fields_set", "extra", "private")}

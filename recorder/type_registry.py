@@ -6,8 +6,8 @@ own program has put it into a registry, so that a file from elsewhere cannot cho
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from .errors import UsageError
@@ -18,12 +18,18 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class RegisteredType:
-    """One class and how its values are written; `encode` and `decode` are None for the built-in ways."""
+    """One class and how its values are written; `encode` and `decode` are None for the built-in ways.
+
+    Attributes:
+        cls, name, encode, decode: as `TypeRegistry.register` has them.
+        fields: names of fields that logs call otherwise → what they call them.
+    """
 
     cls: type
     name: str
     encode: Callable[[Any], Any] | None = None
     decode: Callable[[Any], Any] | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 class TypeRegistry:
@@ -47,25 +53,33 @@ class TypeRegistry:
         name: str | None = None,
         encode: Callable[[Any], Any] | None = None,
         decode: Callable[[Any], Any] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> C:
         """Admit a class and return it, so that this also serves as a class decorator.
 
         Args:
             cls: an Enum, a dataclass, a pydantic model, a named tuple, an exception, a subclass of a builtin, or any
                 class whose instances keep their state in attributes; its own subclasses are not included.
-            name: what logs call it; "module:Qualname" by default, which is also understood when reading.
+            name: what logs call it; "module:Qualname" by default, which is also understood when reading. One that was
+                renamed or moved is given the name that it had.
             encode: turns an instance into any value that can be recorded.
             decode: turns that value back into an instance; given together with `encode`.
+            fields: name of a field → what logs call it, where it was renamed: {"amount": "total"}.
 
         Raises:
-            UsageError: `cls` is not a class, only one of `encode` and `decode` is given, or another class has the name.
+            UsageError: `cls` is not a class, only one of `encode` and `decode` is given, `fields` comes with them or
+                gives two fields one name, or another class has the name.
         """
         if not isinstance_of(cls, type):
             raise UsageError(f"register_type takes a class, not {type(cls).__name__}; for a value, register its class")
         if (encode is None) != (decode is None):
             raise UsageError("give both encode and decode, or neither: what is written must be readable")
+        if fields and encode is not None:
+            raise UsageError("fields= says how the built-in way writes a class; encode= and decode= are another way")
+        if fields and len({*fields.values()}) < len(fields):
+            raise UsageError(f"fields= gives two fields of {class_name(cls)} one name in logs; each has its own")
         own_name = class_name(cls)
-        entry = RegisteredType(cls, name or own_name, encode, decode)
+        entry = RegisteredType(cls, name or own_name, encode, decode, dict(fields or {}))
         other = self._by_name.get(entry.name)
         # The same class defined again (a reloaded module, a notebook cell) takes its name over; another may not.
         if other is not None and name is not None and class_name(other.cls) != own_name and other.name == name:
@@ -119,6 +133,7 @@ def register_type(
     name: str | None = None,
     encode: Callable[[Any], Any] | None = None,
     decode: Callable[[Any], Any] | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> C:
     """Let values of a class come back from logs as that class; see `TypeRegistry.register`."""
-    return default_types.register(cls, name=name, encode=encode, decode=decode)
+    return default_types.register(cls, name=name, encode=encode, decode=decode, fields=fields)
