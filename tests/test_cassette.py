@@ -47,7 +47,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "cassettes"
-EARLIER = sorted((FIXTURES / "version_1").glob("refunds.*.jsonl"))
+EARLIER = sorted((FIXTURES / "version_1").glob("*.*.jsonl"))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
