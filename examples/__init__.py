@@ -13,6 +13,7 @@
 - `mailbox` handles secrets
 - `greenhouse` reads clock and sensor, and reports
 - `invoices` carries out loops that were decided
+- `newsletter` is a workflow
 
 Each is a program, `python -m agentreplay.examples.rates`, and each was recorded: see `fixtures/cassettes`.
 """

@@ -137,6 +137,18 @@ SCENARIOS = {
         (),
         Change('context.payload["user"]', '"eve"', 1, "other arguments", "1.1", "/user"),
     ),
+    "newsletter.workflow": Scenario(
+        "newsletter:newsletter",
+        "completed",
+        ("Retry", "Retry", "Success"),
+        (
+            *("1 write returned", "1 edit returned", "2 write returned", "2 edit returned"),
+            *("3 write returned", "3 edit returned", "3 send returned"),
+        ),
+        {"report": 9, "payload.changed": 7},
+        ("completed", "completed", "completed"),
+        Change('letter.get("ready")', 'len(letter["remarks"]) == 2', 2, "another node"),
+    ),
     "payout.crashed": Scenario(
         "payout:step",
         "running",
