@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from ..recorder.errors import AgentReplayError, CorruptLog
 from ..recorder.events import Event, UnknownEvent
 from ..recorder.payload import apply_change
+from ..recorder.values import is_tag
 from .state import ChildRun, OpenCall, OpenInterrupt, RunState
 
 Changes: TypeAlias = dict[str, Any]
@@ -118,7 +119,11 @@ def _run_started(state: RunState, event: Event, check: bool) -> Changes:
 
 def _run_forked(state: RunState, event: Event, check: bool) -> Changes:
     data = event.data
-    return {"forked_from": {"parent": data.parent, "seq": data.seq, "hash": data.hash}}
+    due = [edit for edit in data.edits if isinstance(edit, Mapping) and edit.get("edit") in ("param", "input")]
+    return {
+        "forked_from": {"parent": data.parent, "seq": data.seq, "hash": data.hash},
+        "edits_due": (*state.edits_due, *due),
+    }
 
 
 def _run_suspended(state: RunState, event: Event, check: bool) -> Changes:
@@ -151,7 +156,24 @@ def _round_started(state: RunState, event: Event, check: bool) -> Changes:
         _refuse(state, event, f"round {event.round} starts", f"round {state.round} has not finished")
     if event.round != state.round + 1:
         _refuse(state, event, f"round {event.round} starts", f"round {state.round + 1} comes next")
-    return {"round": event.round, "in_round": True, "outcome": None, "stored_decision": None}
+    changes = {"round": event.round, "in_round": True, "outcome": None, "stored_decision": None}
+    return changes | _edited(state, event) if state.edits_due else changes
+
+
+def _edited(state: RunState, event: Event) -> Changes:
+    """What re-runs edit that no other event tells of: it takes effect with the first round of each."""
+    changes: Changes = {"edits_due": ()}
+    params = {
+        edit["name"]: edit.get("value")
+        for edit in state.edits_due
+        if edit["edit"] == "param" and isinstance(edit.get("name"), str)
+    }
+    if params:
+        changes["stored_params"] = _with_params(state, event, params)
+    for edit in state.edits_due:
+        if edit["edit"] == "input":
+            changes["stored_input"] = edit.get("value")
+    return changes
 
 
 def _round_finished(state: RunState, event: Event, check: bool) -> Changes:
@@ -161,6 +183,21 @@ def _round_finished(state: RunState, event: Event, check: bool) -> Changes:
     if check:
         _same_payload(state, event, event.data.payload_hash)
     return {"in_round": False, "outcome": event.data.outcome}
+
+
+def _with_params(state: RunState, event: Event, new: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters, in stored form, with others in the place of those of the same names, or behind them."""
+    known: Any = [*state.stored_params.items()]
+    if is_tag(state.stored_params):  # one of them is called "$type"
+        known = state.stored_params.get("items")
+        if type(known) is not list or not all(type(pair) is list and len(pair) == 2 for pair in known):
+            _refuse(state, event, "the parameters are damaged", "a re-run edits them here")
+    pairs = [[key, new[key] if type(key) is str and key in new else value] for key, value in known]
+    names = [key for key, _ in pairs]
+    pairs += [[key, value] for key, value in new.items() if key not in names]
+    if "$type" in new or any(type(key) is not str or key == "$type" for key in names):
+        return {"$type": "dict", "items": pairs}
+    return dict(pairs)
 
 
 # -- calls ---------------------------------------------------------------------------------------------------------

@@ -41,8 +41,11 @@ _REMEMBERED: Final = 10_000
 _looked_at: set[tuple[str, str, int]] = set()
 """The runs whose snapshots were looked at by this process: (store, uid, head)."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the form of a snapshot. One of another version is ignored."""
+
+WITHOUT_EDITS: Final = 1
+"""The version in which the parameters and the input of re-runs were missing; of other runs it says the same."""
 
 _LISTS: Final = ("stored_messages", "stored_memory", "stored_skills", "stored_media")
 
@@ -72,8 +75,10 @@ def load_state(text: bytes, run: str = "") -> RunState | None:
     """The state that `dump_state` wrote, or None if it is of another version or damaged."""
     try:
         document = loads(unpack(text))
-        if document.pop("version") != VERSION:
+        version = document.pop("version")
+        if version != VERSION and (version != WITHOUT_EDITS or document["forked_from"] is not None):
             return None
+        document["edits_due"] = tuple(document.get("edits_due", ()))
         for name in _LISTS:
             document[name] = SharedList(document[name])
         document["children"] = SharedList(ChildRun(**child) for child in document["children"])

@@ -116,6 +116,7 @@ class RunState:
         agent: name of the agent.
         applier: `{name, version}` that the run started with.
         forked_from: `{parent, seq, hash}` of the last fork among the events, or None.
+        edits_due: edits of parameters and of the input, as `run.forked` tells them, for the next round to begin with.
         last_seq: the event after which this is the state; -1 before the first.
         round: the loop iteration it belongs to; 0 before the first.
         in_round: whether that round has not finished yet.
@@ -137,6 +138,7 @@ class RunState:
     agent: str = ""
     applier: Mapping[str, Any] = field(default_factory=dict)
     forked_from: Mapping[str, Any] | None = None
+    edits_due: tuple[Mapping[str, Any], ...] = ()
     last_seq: int = -1
     round: int = 0
     in_round: bool = False
@@ -176,12 +178,12 @@ class RunState:
 
     @property
     def input(self) -> Any:
-        """What the run was started with, beside the payload."""
+        """What the run was started with, beside the payload; or what a re-run was given instead."""
         return self.memo.decode(self.stored_input)
 
     @property
     def params(self) -> Any:
-        """The run's parameters, a dict."""
+        """The run's parameters, a dict; those that a re-run was given included."""
         return self.memo.decode(self.stored_params)
 
     @property

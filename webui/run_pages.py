@@ -65,7 +65,7 @@ PARTS: Final = {
 """The parts of a state that can be looked at."""
 
 OTHER_PARTS: Final = {"input": "Input", "params": "Parameters", "value": "Result"}
-"""Those that change once at most, so that no changes of theirs are listed."""
+"""Those that change where a run is re-run, or once, so that no changes of theirs are listed."""
 
 
 # -- what is asked for ----------------------------------------------------------------------------------------------
@@ -366,6 +366,8 @@ def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "steps_url": steps_url(info),
         "values_url": f"/api/v1/runs/{info.id}/steps/{step}/state",
         "blame_url": blame_url(info.id, step),
+        "before_url": blame_url(info.id, step - 1) if step else "",
+        "values_before": f"/api/v1/runs/{info.id}/steps/{max(step - 1, 0)}/state",
         "diff_href": _diff_href(info, step),
         "command": f"agentreplay {verb}" + ("" if part == "payload" else f" --part {part}"),
         "step_number": step,
@@ -455,7 +457,8 @@ def state_value(run: str, step: int) -> AnyResponse:
     """What a tree of a state has folded: the value at `path`, from child or character `from` on."""
     info, part, pointer = run_named(run), part_wanted(), path_wanted()
     value = stored_part(site().reader.state(info, existing_step(info, step)), part)
-    return _value(info, step_url(info.id, step), value, pointer, state_values(info.id, step, part))
+    title = {**PARTS, **OTHER_PARTS}[part]
+    return _value(info, step_url(info.id, step), value, pointer, state_values(info.id, step, part), title)
 
 
 @blueprint.get("/runs/<run>/events/<int:seq>/value")
@@ -473,16 +476,18 @@ def event_value(run: str, seq: int) -> AnyResponse:
         return _part_or_page(info, step_url(info.id, event.row.round), nodes, f"event {seq}")
     if not tokens:
         return _part_or_page(info, step_url(info.id, event.round), json_nodes(event, address), f"event {seq}")
-    return _value(info, step_url(info.id, event.round), event.data.model_dump(), pointer, address)
+    return _value(info, step_url(info.id, event.round), event.data.model_dump(), pointer, address, f"event {seq}")
 
 
-def _value(info: RunInfo, back: str, value: Any, pointer: str, address: Any) -> AnyResponse:
+def _value(info: RunInfo, back: str, value: Any, pointer: str, address: Any, title: str) -> AnyResponse:
     found = value_at(value, split(pointer))
     if found is MISSING:
         raise NotFound(f"there is nothing at {pointer[:200]}")
     start = number_in("from", 0, 0, 10**9)
+    stop = number_in("to", 0, 0, 10**9) or None
     keys = keys_of(pointer, value)
-    return _part_or_page(info, back, rest_of(found, address, at=keys, start=start), display_keys(keys))
+    nodes = rest_of(found, address, at=keys, start=start, stop=stop)
+    return _part_or_page(info, back, nodes, display_keys(keys) if keys else title)
 
 
 def _part_or_page(info: RunInfo, back: str, nodes: list[Node], title: str) -> AnyResponse:
