@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -11,7 +10,8 @@ import pytest
 from agentreplay.recorder.values import encode
 from agentreplay.replay.diff import diff_values
 from agentreplay.replay.paths import keys_of, split
-from agentreplay.webui.trees import NODES, Node, in_line, rest_of, tree_of, value_at
+from agentreplay.webui.in_words import in_line, lines_of
+from agentreplay.webui.trees import NODES, Node, rest_of, tree_of, value_at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,8 +38,10 @@ def everything(value: Any, nodes: list[Node]) -> Iterator[Node]:
         if node.kind == "rest" or (node.href and not node.children and not node.lines and not node.rest):
             asked = parse_qs(urlsplit(node.href).query, keep_blank_values=True)
             pointer, start = asked["path"][0], int(asked["from"][0])
-            found = value_at(value, split(pointer))
-            yield from everything(value, rest_of(found, address, at=keys_of(pointer, value), start=start))
+            found, stop = value_at(value, split(pointer)), asked.get("to")
+            at = keys_of(pointer, value)
+            more = rest_of(found, address, at=at, start=start, stop=int(stop[0]) if stop else None)
+            yield from everything(value, more)
         yield from everything(value, node.children)
         if node.kind != "rest":
             yield node
@@ -106,6 +108,32 @@ def test_a_change_beyond_the_fold_is_shown() -> None:
     assert [(node.pointer, node.text, node.was) for node in changed] == [("/items/999", '"new"', "999")]
 
 
+@given(st.lists(st.booleans(), min_size=1, max_size=400), st.booleans())
+def test_with_changes_behind_the_fold_everything_still_stands_once_and_in_order(
+    changed: list[bool], is_list: bool
+) -> None:
+    """What is folded between two things that changed is between them, and loads as far as the second."""
+    old: Any = {f"k{at}": at for at in range(len(changed))}
+    new: Any = {f"k{at}": -1 - at if is_other else at for at, is_other in enumerate(changed)}
+    if is_list:
+        old, new = [{"v": item} for item in old.values()], [{"v": item} for item in new.values()]
+    shown = everything(new, tree_of(new, address, diff_values(old, new)))
+    assert [node.pointer for node in shown if node.pointer.count("/") == 1] == [
+        f"/{at}" if is_list else f"/k{at}" for at in range(len(changed))
+    ]
+
+
+def test_a_fold_between_changes_says_how_much_is_in_it() -> None:
+    """Forty keys before the change, nine behind it."""
+    old = {f"k{at:02}": at for at in range(70)}
+    nodes = tree_of(old | {"k60": "new"}, address, diff_values(old, old | {"k60": "new"}))
+    assert [(node.key or node.rest, node.href) for node in nodes[20:]] == [
+        ("40 more keys", "/value?path=&from=20&to=60"),
+        ("k60", ""),
+        ("9 more keys", "/value?path=&from=61"),
+    ]
+
+
 def test_what_was_removed_stands_where_it_was() -> None:
     """A removed key is a line of its own, marked."""
     (gone, kept) = tree_of({"a": 1}, address, diff_values({"a": 1, "b": {"c": 2}}, {"a": 1}))
@@ -169,6 +197,50 @@ def test_a_name_of_any_length_takes_a_line() -> None:
     assert len(node.key) < 130
     assert node.children == []
     assert node.href
+
+
+TEXTS = st.lists(
+    st.sampled_from(["a", "\\", "n", "r", "t", "x1b", "u200b", "\n", "\r", "\t", "\u200b", "\x1b", "\xa0", "\ud800"])
+)
+
+
+@given(TEXTS.map("".join), TEXTS.map("".join))
+def test_texts_of_several_lines_look_the_same_only_if_they_are(one: str, other: str) -> None:
+    """A carriage return, a tab or a space of no width is no other text's backslash and letters."""
+    assert (lines_of(one) == lines_of(other)) is (one == other)
+    assert all(line.isprintable() for line in lines_of(one))
+
+
+def test_lines_end_as_they_were_recorded() -> None:
+    """The line breaks of Windows are not those of Unix; a backslash that escapes nothing stays single."""
+    (dos,) = tree_of({"t": "a\r\nb"}, address)
+    assert dos.lines == ("a\\r", "b")
+    assert lines_of("C:\\data\\next\n\\d+ \\\n") == ["C:\\data\\\\next", "\\d+ \\", ""]
+
+
+def test_a_text_with_half_a_surrogate_is_a_text() -> None:
+    """It has lines, is cut where others are, and loads as characters."""
+    long = encode("\ud800 one\ntwo\n" * 60).stored
+    (node,) = tree_of({"t": long}, address)
+    assert node.lines == ("\\ud800 one", "two") * 3
+    assert node.rest == "all 600 characters"
+    (whole,) = rest_of(long, address, at=("t",), start=0)
+    assert whole.lines == ("\\ud800 one", "two") * 60 + ("",)
+    assert in_line(long) == '"' + "\\ud800 one\\ntwo\\n" * 6 + "\\ud800 o…"
+
+
+def test_a_number_of_any_length_is_shown_by_its_digits() -> None:
+    """The first of them, how many there are, and all on demand: never as fields, which it has not."""
+    (node,) = tree_of({"n": encode(16**1000).stored}, address)
+    assert (node.text, node.rest, node.href) == (
+        "0x1" + "0" * 397 + "…",
+        "all 1,003 characters",
+        "/value?path=%2Fn&from=0",
+    )
+    (whole,) = rest_of(encode(16**1000).stored, address, at=("n",), start=0)
+    assert whole.lines == ("0x1" + "0" * 1000,)
+    (raw,) = tree_of({"b": encode(b"x" * 500).stored}, address)
+    assert raw.rest == "all 503 characters"
 
 
 def test_in_line_a_long_text_is_cut() -> None:

@@ -12,7 +12,8 @@ from ..replay.changes import MISSING, Cause, Change
 from ..replay.insides import inside_of
 from ..replay.paths import Keys
 from ..replay.readable import count, readable_pair, visible
-from .trees import INLINE, LINES, SIGNS, Address, in_line, is_container, is_short, kind_of, shown_key, size_in_line
+from .in_words import INLINE, in_line, in_lines, is_container, is_short, kind_of, shown_key, size_in_line, text_in
+from .trees import LINES, SIGNS, Address
 
 LONG: Final = 80
 """A text of more characters is compared by words."""
@@ -133,7 +134,7 @@ def change_rows(
         if change.kind == "move":
             row |= {"was_at": change.from_display or "", "new": in_line(change.new), "new_kind": kind_of(change.new)}
         elif is_text(change):
-            row["words"] = tuple(words_between(change.old, change.new))
+            row["words"] = tuple(words_between(text_in(change.old) or "", text_in(change.new) or ""))
         elif change.kind == "replace" and is_short(change):
             old, new = readable_pair(change.old, change.new, 2 * INLINE)
             row |= {"old": old, "new": new, "old_kind": kind_of(change.old), "new_kind": kind_of(change.new)}
@@ -155,13 +156,15 @@ def _values(change: Change) -> dict[str, str]:
 
 
 def _is_cut(value: Any) -> bool:
-    return value is not MISSING and (bool(is_container(value) and value) or len(str(value)) > 2 * INLINE)
+    if value is MISSING or is_container(value):
+        return value is not MISSING and bool(value)
+    return len(text_in(value) or str(value)) > 2 * INLINE
 
 
 def is_text(change: Change) -> bool:
     """Whether a change is from one text to another, of which one is long."""
-    old, new = change.old, change.new
-    return type(old) is str and type(new) is str and max(len(old), len(new)) > LONG
+    old, new = text_in(change.old), text_in(change.new)
+    return old is not None and new is not None and max(len(old), len(new)) > LONG
 
 
 def words_between(old: str, new: str) -> Iterator[Piece]:
@@ -187,7 +190,7 @@ def _replaced(old: str, new: str) -> Iterator[Piece]:
     for kind, text in (("old", old), ("new", new)):
         piece = "\n".join(text[:SHOWN].split("\n")[: 2 * LINES])
         if piece:
-            yield Piece(kind, _visible(piece))
+            yield Piece(kind, in_lines(piece))
         if len(piece) < len(text):
             yield Piece("fold", f"{len(text) - len(piece):,} more characters")
 
@@ -197,19 +200,14 @@ def _same(words: Sequence[str], *, is_first: bool = False, is_last: bool = False
     tail = 0 if is_last else AROUND
     if len(words) <= head + tail + AROUND:
         if words:
-            yield Piece("same", _visible("".join(words)))
+            yield Piece("same", in_lines("".join(words)))
         return
     if head:
-        yield Piece("same", _visible("".join(words[:head])))
+        yield Piece("same", in_lines("".join(words[:head])))
     folded = sum(1 for word in words[head : len(words) - tail] if not word.isspace())
     yield Piece("fold", count(folded, "word"))
     if tail:
-        yield Piece("same", _visible("".join(words[len(words) - tail :])))
-
-
-def _visible(text: str) -> str:
-    """A text with its line breaks, in which nothing else acts or hides."""
-    return "\n".join([visible(part) for part in text.replace("\r\n", "\n").split("\n")])
+        yield Piece("same", in_lines("".join(words[len(words) - tail :])))
 
 
 # -- side by side ---------------------------------------------------------------------------------------------------

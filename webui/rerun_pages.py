@@ -29,6 +29,7 @@ from .answers import html_answer
 from .compare_pages import compare_context
 from .differences import ChangeRow, change_rows
 from .edited_json import text_of
+from .in_words import in_line, is_container
 from .pages import frame, page
 from .rendering import path_url, query, render
 from .rerun_command import command_of
@@ -39,7 +40,6 @@ from .run_pages import block_of, existing_step, overview_of, run_named
 from .site import Kept, site
 from .step_views import arguments_of
 from .tree_views import edit_in_words
-from .trees import in_line, is_container
 from .views import run_row
 
 blueprint = Blueprint("rerun", __name__)

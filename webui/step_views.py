@@ -13,8 +13,9 @@ from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
 from ..replay.streamed import Streamed
+from .in_words import ELSEWHERE, in_line, lines_of, tag_kind, told_elsewhere
 from .sound import Unread
-from .trees import LINES, TEXT, Address, Node, in_line, lines_of, rest_of, told_elsewhere, tree_of
+from .trees import LINES, TEXT, Address, Node, rest_of, tree_of
 from .usage import cost_in, tokens_in
 from .views import SIGN_OF_CALL, short_cost
 
@@ -291,7 +292,7 @@ def arguments_of(asked: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    if is_tag(value) and value["$type"] in ("blob", "messages"):
+    if tag_kind(value) in ELSEWHERE:
         return told_elsewhere(value)
     return in_line(value, 40)
 

@@ -9,12 +9,15 @@ Everything is text: numbers as the store has them (integers beyond 2^53, NaN), b
 characters that act or hide as escapes.
 
 A tag (`{"$type": …}`) is one line, too, as people read the value it stands for. Where something changed in it, or it is
-too long for a line, it is looked into as `replay.insides` does, so its places have the paths of `diff`.
+too long for a line, it is looked into as `replay.insides` does, so its places have the paths of `diff`. One that is a
+text, a number or bytes has nothing inside, so it is shown in full as text.
+
+What is folded between things that changed stands where it is: the order is that of the value, and each is shown once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -22,8 +25,23 @@ from typing import Any, Final, TypeAlias
 from ..recorder.values import dumps, is_tag
 from ..replay.changes import MISSING, Change
 from ..replay.insides import inside_of, named
-from ..replay.paths import Keys, display_keys, join, quote
-from ..replay.readable import count, quoted, readable, readable_pair, size_of, visible
+from ..replay.paths import Keys, display_keys, join
+from ..replay.readable import count, quoted, readable, readable_pair
+from .in_words import (
+    ELSEWHERE,
+    INLINE,
+    WRITTEN,
+    in_line,
+    is_container,
+    is_short,
+    kind_of,
+    lines_of,
+    shown_key,
+    size_in_line,
+    tag_kind,
+    text_in,
+    told_elsewhere,
+)
 
 KEYS: Final = 20
 ITEMS: Final = 50
@@ -32,12 +50,6 @@ LINES: Final = 6
 
 TEXT: Final = 400
 """Characters of a text that are shown before the rest is folded."""
-
-INLINE: Final = 64
-"""Characters of a value that is shown in one line, and of what a folded one is told by."""
-
-NAME: Final = 120
-"""Characters of a key that are shown."""
 
 LONG_PATH: Final = 1_000
 """Below a place whose path is longer nothing is sent at once: it would be repeated for each."""
@@ -72,6 +84,7 @@ class Node:
         was: the value before, in a line.
         children: that are sent; `open` says whether they are shown.
         rest: what is not sent, in words, or empty; `href` is where it is.
+        is_gone: whether it stands at another place, or at none, in what is shown: it was removed.
     """
 
     key: str
@@ -86,6 +99,7 @@ class Node:
     open: bool = False
     rest: str = ""
     href: str = ""
+    is_gone: bool = False
 
     @property
     def is_branch(self) -> bool:
@@ -123,22 +137,22 @@ def tree_of(
     return list(work.children(value, at, start, open_all=_fits(value, SMALL)))
 
 
-def rest_of(value: Any, address: Address, *, at: Keys, start: int) -> list[Node]:
+def rest_of(value: Any, address: Address, *, at: Keys, start: int, stop: int | None = None) -> list[Node]:
     """What a tree has folded: of a container the children from `start` on, of a text the characters.
 
-    Of a tag that is what is inside; of one that is a single value, such as a set, the fields of its stored form.
-    Arguments as of `tree_of`.
+    Of a tag that is what is inside, or the text that it is; of one that is a single value, such as a set, the fields of
+    its stored form. Arguments as of `tree_of`; `stop` is the first child that stands in the tree again, if one does.
     """
     work = _Work(address, (), NODES)
+    text = text_in(value)
+    if text is None and tag_kind(value) in WRITTEN:
+        text = readable(value)
+    if text is not None:
+        return [work.long_text(at, text, start)]
     if type(value) is dict or type(value) is list:
         inside = inside_of(value)
-        return list(work.children(value if inside is None else inside, at, start, open_all=False))
-    return [work.long_text(at, value, start) if type(value) is str else work.leaf("", at, value)]
-
-
-def is_container(value: Any) -> bool:
-    """Whether a value has children of its own; a tag is one value."""
-    return type(value) is list or (type(value) is dict and not is_tag(value))
+        return list(work.folded(value if inside is None else inside, at, start, stop))
+    return [work.leaf("", at, value)]
 
 
 def value_at(value: Any, keys: Iterable[str]) -> Any:
@@ -156,53 +170,6 @@ def value_at(value: Any, keys: Iterable[str]) -> Any:
         else:
             return MISSING
     return value
-
-
-def size_in_line(value: Any) -> str:
-    """How large a value is that has something inside: a container by its count, a tag as it is read."""
-    return count_of(value) if is_container(value) else in_line(value)
-
-
-def in_line(value: Any, limit: int = INLINE) -> str:
-    """A value in a line, as it is or by its size."""
-    if is_container(value):
-        if not value:
-            return "[]" if type(value) is list else "{}"
-        return count_of(value)
-    if type(value) is str:
-        return quoted(value) if len(value) <= limit else f"{quoted(value[: limit - 1])[:-1]}…"
-    return readable(value, max(limit, 24))
-
-
-def count_of(value: Any) -> str:
-    """How large a container is: `{4 keys}`, `[9 items]`."""
-    return f"[{count(len(value), 'item')}]" if type(value) is list else f"{{{count(len(value), 'key')}}}"
-
-
-def kind_of(value: Any) -> str:
-    """What kind of value it is, for its colour."""
-    if type(value) is str:
-        return "text"
-    if type(value) is list:
-        return "list"
-    if type(value) is dict:
-        if not is_tag(value):
-            return "object"
-        return {"int": "number", "float": "number", "str": "text"}.get(str(value["$type"]), "other")
-    return "word" if value is None or isinstance(value, bool) else "number"
-
-
-def shown_key(key: str | int) -> str:
-    """A key as it is shown: an index in brackets, a plain word as it is, anything else in quotes."""
-    if isinstance(key, int):
-        return str(key)
-    name = key if len(key) <= NAME else f"{key[:NAME]}…"
-    return name if display_keys((name,)) == name else quote(name)
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of a text, in which nothing acts or hides."""
-    return [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
 
 
 class _Work:
@@ -247,34 +214,53 @@ class _Work:
         return leads_on and type(value) is dict and inside_of(value) is not None
 
     def children(self, value: Any, at: Keys, start: int, *, open_all: bool) -> Iterator[Node]:
-        """The children of a container from `start` on: as many as the rule says, and those that changed."""
+        """The children of a container from `start` on: as many as the rule says, and those behind that changed."""
+        if start:
+            yield from self.folded(value, at, start, None)
+            return
         is_list = type(value) is list
-        most = (ITEMS if is_list else KEYS) if start == 0 else 4 * ITEMS
-        stop = min(start + most, len(value))
-        shown: Iterable[tuple[str | int, Any]]
-        if is_list:
-            shown = [(index, value[index]) for index in range(start, stop)]
-        else:
-            shown = islice(value.items(), start, stop)
-        if start == 0:
-            yield from self._ghosts(at)
-        for key, child in shown:
+        stop = min(ITEMS if is_list else KEYS, len(value))
+        yield from self._ghosts(at)
+        for key, child in _part(value, 0, stop):
             yield self._node(key, child, (*at, key), open_all)
+        for place, key in self._changed_beyond(value, at, stop):
+            if self._left <= 0:
+                break
+            if place > stop:
+                yield self._fold(value, at, stop, place)
+            yield self._node(key, value[key], (*at, key), open_all)
+            stop = place + 1
         if stop < len(value):
-            if start == 0:
-                yield from self._changed_beyond(value, at, stop, open_all)
-            left = count(len(value) - stop, "more item" if is_list else "more key")
-            yield Node("", join(at), "", "rest", rest=left, href=self._address(join(at), stop))
+            yield self._fold(value, at, stop, None)
 
-    def _changed_beyond(self, value: Any, at: Keys, stop: int, open_all: bool) -> Iterator[Node]:
-        """What changed among the children that are folded away."""
-        ways = self._touched.get(at, ())
-        seen: Container[object] = set(islice(value, stop)) if type(value) is dict else range(stop)
-        for key in dict.fromkeys(ways):
-            if key not in seen and self._left > 0:
-                inside = key in value if type(value) is dict else isinstance(key, int) and key < len(value)
-                if inside:
-                    yield self._node(key, value[key], (*at, key), open_all)
+    def folded(self, value: Any, at: Keys, start: int, stop: int | None) -> Iterator[Node]:
+        """The children of a container that a tree has folded, as many as one answer has."""
+        last = len(value) if stop is None else min(stop, len(value))
+        end = min(start + 4 * ITEMS, last)
+        for key, child in _part(value, start, end):
+            yield self._node(key, child, (*at, key), open_all=False)
+        if end < last:
+            yield self._fold(value, at, end, stop)
+
+    def _fold(self, value: Any, at: Keys, start: int, stop: int | None) -> Node:
+        """A line for the children from `start` on, up to `stop`, if that stands in the tree."""
+        number = (len(value) if stop is None else stop) - start
+        left = count(number, "more item" if type(value) is list else "more key")
+        href = self._address(join(at), start)
+        if stop is not None:
+            href += f"{'&' if '?' in href else '?'}to={stop}"
+        return Node("", join(at), "", "rest", rest=left, href=href)
+
+    def _changed_beyond(self, value: Any, at: Keys, stop: int) -> list[tuple[int, str | int]]:
+        """What changed among the children from `stop` on, in their order: how many are before each, and its key."""
+        ways = dict.fromkeys(self._touched.get(at, ()))
+        if type(value) is list:
+            return sorted((key, key) for key in ways if isinstance(key, int) and stop <= key < len(value))
+        found = [key for key in ways if key in value]
+        if not found:
+            return []
+        wanted = set(found)
+        return [(place, key) for place, key in enumerate(islice(value, stop, None), stop) if key in wanted]
 
     def _ghosts(self, at: Keys) -> Iterator[Node]:
         """What was removed from a container."""
@@ -287,6 +273,7 @@ class _Work:
                 kind_of(change.old),
                 in_line(change.old),
                 mark="remove",
+                is_gone=True,
             )
 
     def _node(self, key: str | int, value: Any, at: Keys, open_all: bool) -> Node:
@@ -329,19 +316,33 @@ class _Work:
         """A value in a line, or a text in some."""
         pointer = join(at)
         node = Node(key, pointer, display_keys(at), kind_of(value))
-        if type(value) is str:
-            self._text(node, value)
+        text = text_in(value)
+        if text is not None:
+            self._text(node, text)
         elif is_container(value):
             node.text = in_line(value)
-        elif is_tag(value) and value["$type"] in ELSEWHERE:
+        elif tag_kind(value) in ELSEWHERE:
             node.kind = "elsewhere"
             node.text = told_elsewhere(value)
             node.href = self._address(pointer, 0)
         else:
             node.text = readable(value, TEXT)
             if is_tag(value) and len(dumps(value)) > TEXT:
-                node.rest, node.href = "fields", self._address(pointer, 0)
+                self._long_tag(node, value)
         return node
+
+    def _long_tag(self, node: Node, tag: Any) -> None:
+        """A tag that is too long for a line: by how it begins, if it is a text, a number or bytes."""
+        node.href = self._address(node.pointer, 0)
+        if tag_kind(tag) not in WRITTEN:
+            node.rest = "all of it"
+            return
+        text = readable(tag)
+        if len(text) > TEXT:
+            node.text = f"{text[:TEXT]}…"
+            node.rest = f"all {count(len(text), 'character')}"
+        else:
+            node.href = ""
 
     def _text(self, node: Node, value: str) -> None:
         piece = "\n".join(value[:TEXT].split("\n")[:LINES])
@@ -362,22 +363,11 @@ class _Work:
         return node
 
 
-ELSEWHERE: Final = ("blob", "messages")
-"""Tags that stand for what is stored elsewhere."""
-
-
-def told_elsewhere(tag: Mapping[str, Any]) -> str:
-    """What such a tag stands for: how large a value, how many messages."""
-    if tag["$type"] == "messages":
-        return f"[{count(int(tag.get('count', 0)), 'message')}]"
-    return size_of(int(tag.get("size", 0)))
-
-
-def is_short(change: Change) -> bool:
-    """Whether both values of a change are no containers and no long texts."""
-    return not any(
-        is_container(value) or (type(value) is str and len(value) > INLINE) for value in (change.old, change.new)
-    )
+def _part(value: Any, start: int, stop: int) -> Iterable[tuple[str | int, Any]]:
+    """Some children of a container, with their keys."""
+    if type(value) is list:
+        return [(index, value[index]) for index in range(start, stop)]
+    return islice(value.items(), start, stop)
 
 
 def _fits(value: Any, most: int) -> bool:
