@@ -19,8 +19,8 @@ def import_file(
     """Import a cassette, or recorded runs of another tool: the whole file or nothing, and once.
 
     Args:
-        path: the file.
-        format: "cassette", "swe-agent", "mini-swe-agent" or "inspect"; found from the file unless given.
+        path: the file; of Strands, the folder of a session.
+        format: "cassette", "swe-agent", "mini-swe-agent", "inspect" or "strands"; found from the file unless given.
         store: a store, or the URL of one; by default the one that is found from here.
         salvage: of a damaged cassette, keep what is sound.
 

@@ -27,6 +27,8 @@ from .importing import Importing, ImportReport, Tally
 from .inspect_ai import InspectAi
 from .mini_swe_agent import MiniSweAgent
 from .source import SourceFile, failure
+from .strands_folder import read_session
+from .strands_session import StrandsSession
 from .swe_agent import SweAgent
 
 __all__ = ["FORMATS", "IMPORTERS", "ImportReport", "Importer", "Progress", "detect", "import_file", "import_source"]
@@ -60,7 +62,7 @@ class Importer(Protocol):
 
 
 IMPORTERS: Final[dict[str, Importer | Cassette]] = {
-    importer.name: importer for importer in (Cassette(), MiniSweAgent(), SweAgent(), InspectAi())
+    importer.name: importer for importer in (Cassette(), MiniSweAgent(), SweAgent(), InspectAi(), StrandsSession())
 }
 """Name of a format → its importer. Cassettes hold runs of our own, which are added as they are (`cassette`)."""
 
@@ -103,7 +105,7 @@ def import_file(
     """Import a file of another tool, or a cassette: its runs, entirely or not at all.
 
     Args:
-        path: the file.
+        path: the file; of Strands, the folder of a session.
         store: where the runs go.
         format: one of `FORMATS`; found from the file unless given.
         progress: called as it goes on, for a progress bar.
@@ -113,7 +115,8 @@ def import_file(
         ImportFailed: the file cannot be imported; nothing of it was stored.
         StoreError: the store failed; nothing was stored.
     """
-    return import_source(SourceFile.read(path), store, format, progress, salvage=salvage)
+    source = read_session(path) if os.path.isdir(path) else SourceFile.read(path)
+    return import_source(source, store, format, progress, salvage=salvage)
 
 
 def import_source(
