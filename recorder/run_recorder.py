@@ -303,6 +303,15 @@ class RunRecorder:
         self._round_started = time.perf_counter()
         return RoundStartedData()
 
+    @property
+    def round_seconds(self) -> float:
+        """How long the round has taken so far. Set where some of that was not its own, but answered or prepared."""
+        return time.perf_counter() - self._round_started
+
+    @round_seconds.setter
+    def round_seconds(self, seconds: float) -> None:
+        self._round_started = time.perf_counter() - seconds
+
     def finish_round(self, outcome: str) -> None:
         """End the round that is under way, if one is; a round that ends without a decision gets one that says so.
 
@@ -321,7 +330,7 @@ class RunRecorder:
             undecided = {"step": UNDECIDED}
             self._post("step.decided", lambda: self._decides(undecided, None))
         self._round_open = False
-        duration = round(time.perf_counter() - self._round_started, 6)
+        duration = round(self.round_seconds, 6)
         return RoundFinishedData(outcome=outcome, payload_hash=self.payload.hash, duration=duration)
 
     def warn_of_late(self, what: str) -> None:

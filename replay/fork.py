@@ -138,6 +138,7 @@ class Rerun(GoingLive):
         """Begin the fork."""
         recorder = run.recorder
         assert recorder is not None  # it is attached
+        taken = recorder.round_seconds
         self.through()
         parent = self.info
         (last,) = self.store.rows(parent, self._last_shared - 1, self._last_shared)
@@ -164,6 +165,7 @@ class Rerun(GoingLive):
             compensates=[one.event for one in self._compensations],
         )
         run.log.go_live(fork, self._last_shared, self.step - 1, [("run.forked", forked), *catch_up])
+        recorder.round_seconds = taken
         if self.workers is not None:
             self.workers.goes_live(fork, self.asks_about, self._allow)
         run.log.after_round_starts = lambda: self._edit(run)

@@ -98,6 +98,7 @@ class ReplayedLog(RunLog):
         if kind == "round.started":
             self._run.edit_as_recorded(round)
         self.ended = kind in ("run.finished", "run.suspended")
+        self._run.is_answered_up_to_here()
         return None
 
 
@@ -200,6 +201,11 @@ class RecordedRun(Attachment):
         self.course.comparison_of(self).event(kind, data, strand, known)
         return True
 
+    def is_answered_up_to_here(self) -> None:
+        """Note that nothing of the round so far was live: if it goes on live, that is how long it takes."""
+        if self.recorder is not None and not self.log.live:
+            self.recorder.round_seconds = 0.0
+
     # -- edits -----------------------------------------------------------------------------------------
 
     def round_has_started(self, round: int) -> None:
@@ -288,6 +294,7 @@ class RecordedRun(Attachment):
             attempt = recorded.called.data.attempt + 1
             return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
         self._count(recorded)
+        self.is_answered_up_to_here()
         for event in self.script.changes_inside(recorded):
             heappush(self._to_redo, (event.seq, event))
         return data, RecordedAnswer(self, recorded, call)
@@ -412,6 +419,7 @@ class RecordedRun(Attachment):
                 self.script.meets(strand, "value.read")
                 self.course.comparison_of(self).reads.met(event, arguments, site, strand)
                 self.course.coverage.read()
+                self.is_answered_up_to_here()
                 return self._exactly(event.data.value, f"{source}, as {self.info.id} read it in event {event.seq},")
             if self.log.live or self.course.goes_live_beyond(self):
                 self.course.go_live(self)
@@ -450,6 +458,7 @@ class RecordedRun(Attachment):
             else:
                 answer = self.course.response_to(self, interrupt)
             if answer is not None:
+                self.is_answered_up_to_here()
                 self.course.comparison_of(self).asks(name, reason, Strand(self.log.round, None, "0"))
                 self.course.coverage.read()
             return answer

@@ -129,6 +129,7 @@ class Resume(GoingLive):
             return
         recorder = run.recorder
         assert recorder is not None  # it is attached
+        taken = recorder.round_seconds
         if run.parent is None:
             self.through()
         self.turns.go_live()
@@ -150,6 +151,7 @@ class Resume(GoingLive):
         self._left[run] = state = state_at(info, -1, self.store)
         catch_up = catching_up(state, recorder, by)
         run.log.go_live(info, info.head_seq, round, [("run.resumed", resumed), *catch_up])
+        recorder.round_seconds = taken
         if run.parent is None and self.workers is not None:
             self.workers.goes_live(info, self.asks_about, self._allow)
         if by == "round.started":
