@@ -1,4 +1,4 @@
-"""The README is run: what it tells a reader to type works, and what it shows is what comes out."""
+"""The README and the pages in `docs` are run: what they tell a reader to type works, and shows what comes out."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from click.testing import CliRunner
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+IN_PAGES = [
+    pytest.param(code, id=f"{name}-{number}")
+    for name, text in PAGES.items()
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.S), 1)
+]
 SECTIONS = re.split(r"^## ", README, flags=re.M)
 
 MYBOT = """
@@ -86,6 +92,16 @@ def test_every_python_block_runs(code: str, tmp_path: Path) -> None:
     """Each example runs by itself, in an empty folder."""
     run_python(code, tmp_path)
     assert (tmp_path / ".agentreplay" / "store.db").is_file()
+
+
+@pytest.mark.parametrize("code", IN_PAGES)
+def test_every_python_block_of_a_page_runs_and_prints_what_it_says(code: str, tmp_path: Path) -> None:
+    """By itself, in an empty folder; where text stands behind a `print`, it is what that prints."""
+    printed = run_python(code, tmp_path).splitlines()
+    assert (tmp_path / ".agentreplay" / "store.db").is_file()
+    said = re.findall(r"^ *print\(.*\)(?:  # (.*))?$", code, re.M)
+    assert len(printed) == len(said)
+    assert [line for line, told in zip(printed, said, strict=True) if told] == [told for told in said if told]
 
 
 def test_a_rerun_in_python_prints_what_the_readme_says(tmp_path: Path) -> None:
@@ -164,9 +180,16 @@ def test_the_table_of_verbs_is_complete() -> None:
     assert in_readme == set(main.list_commands(main.make_context("agentreplay", ["ls"], resilient_parsing=True)))
 
 
-def test_the_readme_names_only_what_is_public() -> None:
-    """Each `ar.name` in the README is exported."""
+def test_only_what_is_public_is_named() -> None:
+    """Each `ar.name` in the README and in the pages is exported."""
     import agentreplay
 
-    named = set(re.findall(r"\bar\.([A-Za-z_]+)", README))
-    assert named <= set(agentreplay.__all__)
+    for text in (README, *PAGES.values()):
+        assert set(re.findall(r"\bar\.([A-Za-z_]+)", text)) <= set(agentreplay.__all__)
+
+
+def test_links_lead_to_files() -> None:
+    """What the README and the pages link to in the repository is there."""
+    for folder, text in ((ROOT, README), *[(ROOT / "docs", text) for text in PAGES.values()]):
+        links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
+        assert [link for link in links if not (folder / link).exists()] == []
