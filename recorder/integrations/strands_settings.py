@@ -43,7 +43,11 @@ class Settings:
 
     def of_block(self) -> dict[str, Any]:
         """What the block of a run is made with."""
-        options: dict[str, Any] = {"on_store_error": self.on_store_error, "tags": checked_tags(self.tags)}
+        options: dict[str, Any] = {
+            "applier": "json-patch",  # as which each write to the state is recorded
+            "on_store_error": self.on_store_error,
+            "tags": checked_tags(self.tags),
+        }
         return {
             "store": self.store,
             "capture": sources_of(self.capture),
