@@ -27,10 +27,10 @@ def load_all() -> None:
             importlib.import_module(module.name)
     for name in ("pytest_plugin", "pytest_cassettes", "pytest_reporting", "exporting", "snapshotting"):
         importlib.import_module(f"agentreplay.{name}")
-    step = ar.agent("warm")(lambda i, context: ar.Complete(context.now()))
     store = ar.open_store("memory:")
-    step.run(store=store)
-    ar.replay("run1", step, store=store)
+    ar.agent("warm")(lambda i, context: ar.Complete(context.now())).run({"a": [1]}, store=store)
+    other = ar.agent("warm")(lambda i, context: context.change(new={"b": [context.now()]}))
+    ar.replay("run1", other, store=store, ignore=["payload:$.c", "tool:x:$[?match(@.y, 'z')]"], collect=True)
 
 
 load_all()
