@@ -22,12 +22,14 @@ from .pytest_plugin import NAME, PARAMETER, UNTRACED
 from .recorder.attaching import Waiting, waits
 from .recorder.calls import Effect
 from .recorder.errors import AgentReplayError, UsageError
+from .recorder.loop import Agent
 from .recorder.signals import ReplayStopped
 from .replay.cassette_recording import KEEPING
 from .replay.replayer import App, ReplayResult
 from .replay.testing import CassetteTest
 
-_OPTIONS: Final = ("app", "ignore", "collect", "shallow")
+_START: Final = ("payload", "input", "params")
+_OPTIONS: Final = ("app", *_START, "ignore", "collect", "shallow")
 _FIXTURE: Final = pytest.StashKey["ReplayFixture"]()
 _WILD: Final = "*?["
 
@@ -69,6 +71,7 @@ class ReplayFixture:
         ignore: Iterable[str] = (),
         collect: bool = False,
         shallow: bool = False,
+        **start: Any,
     ) -> ReplayResult:
         """Execute an agent, or code that opens `ar.record`, against the cassette.
 
@@ -76,13 +79,16 @@ class ReplayFixture:
             agent: what `@ar.agent` made, or a callable without arguments; coroutine functions, too.
             path: another cassette than the marker's, relative to the test's file.
             ignore, collect, shallow: as of `ar.assert_replays`, beside those of the marker.
+            **start: `payload`, `input` and `params`, with which an agent begins. They are compared with the recording,
+                and what is recorded begins with them; without any, the recorded start holds.
 
         Raises:
             CassetteDiverged: the code did something else than the recording; an AssertionError.
         """
         __tracebackhide__ = True
         with untraced():
-            self.result = self.test_of(agent, path, ignore, collect, shallow).check()
+            begun = self._begun(agent, start, "run")
+            self.result = self.test_of(begun, path, ignore, collect, shallow).check()
         assert self.result is not None  # only of the body of a test it is
         return self.result
 
@@ -94,13 +100,26 @@ class ReplayFixture:
         ignore: Iterable[str] = (),
         collect: bool = False,
         shallow: bool = False,
+        **start: Any,
     ) -> ReplayResult:
         """`replay` for tests in an event loop."""
         __tracebackhide__ = True
         with untraced():
-            self.result = await self.test_of(agent, path, ignore, collect, shallow).acheck()
+            begun = self._begun(agent, start, "arun")
+            self.result = await self.test_of(begun, path, ignore, collect, shallow).acheck()
         assert self.result is not None  # only of the body of a test it is
         return self.result
+
+    def _begun(self, agent: App, start: dict[str, Any], run: str) -> App:
+        """The agent, beginning with what the test gives it, if it gives anything."""
+        if unknown := [name for name in start if name not in _START]:
+            raise TypeError(f"replay() got an unexpected keyword argument {unknown[0]!r}")
+        start = {name: self._given[name] for name in _START if name in self._given} | start
+        if not start:
+            return agent
+        if not isinstance(agent, Agent):
+            raise UsageError(f"{next(iter(start))}= is what an agent begins with; this function begins its run itself")
+        return functools.partial(getattr(agent, run), **start)
 
     def test_of(
         self,
@@ -148,7 +167,7 @@ def fixture_of(item: pytest.Item) -> ReplayFixture:
 
 
 @contextmanager
-def against_cassette(item: pytest.Item) -> Iterator[None]:
+def against_cassette(item: pytest.Function) -> Iterator[None]:
     """In this block, the test's function is executed against its cassette when it is called."""
     __tracebackhide__ = True
     with untraced():
@@ -160,17 +179,17 @@ def against_cassette(item: pytest.Item) -> Iterator[None]:
         if marker is not None and fixture.path is None:
             raise UsageError(f'the marker {NAME} says which cassette: @pytest.mark.{NAME}("fixtures/refund.jsonl")')
     if KEEPING.mode != "none" or KEEPING.update:
-        KEEPING.rules = item._request.getfixturevalue("agentreplay_redaction")  # type: ignore[attr-defined]  # public in fixtures only
-    body = item.obj  # type: ignore[attr-defined]  # of a function, which is what can be marked
-    if app is None and NAME not in item.fixturenames:  # type: ignore[attr-defined]  # likewise
+        KEEPING.rules = item._request.getfixturevalue("agentreplay_redaction")
+    body = item.obj
+    if app is None and NAME not in item.fixturenames:
         executed = _abody(body, fixture) if inspect.iscoroutinefunction(body) else _body(body, fixture)
     else:
         executed = _aguarded(body, fixture, app) if inspect.iscoroutinefunction(body) else _guarded(body, fixture, app)
-    item.obj = executed  # type: ignore[attr-defined]  # likewise
+    item.obj = executed
     try:
         yield
     finally:
-        item.obj = body  # type: ignore[attr-defined]  # likewise
+        item.obj = body
 
 
 @contextmanager

@@ -25,9 +25,10 @@ PARAMETER: Final = "agentreplay_cassette"
 """What a test of several cassettes is parametrised by."""
 
 MARKER: Final = (
-    f"{NAME}(*cassettes, app=None, ignore=(), collect=False, shallow=False): replay recorded runs. Paths are relative "
-    "to the test's file and may hold *; of several each is a test. `app` is what is executed; without it the test says "
-    "so with the fixture `agentreplay`, or its body is the code."
+    f"{NAME}(*cassettes, app=None, payload=…, input=…, params=…, ignore=(), collect=False, shallow=False): replay "
+    "recorded runs. Paths are relative to the test's file and may hold *; of several each is a test. `app` is what is "
+    "executed, beginning as it was recorded, or with what is given; without it the test says so with the fixture "
+    f"`{NAME}`, or its body is the code."
 )
 
 UNTRACED: Final = "agentreplay_untraced"
@@ -148,7 +149,9 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Execute a test against its cassette."""
-    if item.get_closest_marker(NAME) is None and NAME not in getattr(item, "fixturenames", ()):
+    if not isinstance(item, pytest.Function):
+        return (yield)
+    if item.get_closest_marker(NAME) is None and NAME not in item.fixturenames:
         return (yield)
     from .pytest_cassettes import against_cassette
 

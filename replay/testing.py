@@ -231,7 +231,7 @@ class CassetteTest:
         if cassette is None:
             raise UsageError(
                 f"there is no cassette {self._name}, so nothing says what the agent {self.agent.name!r} begins with: "
-                f"{BODY}; or give a function that runs it"
+                f"{BODY}; or say it, by payload= in the marker or a function that runs the agent"
             )
         return Start.of(cassette)
 

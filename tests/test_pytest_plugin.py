@@ -283,10 +283,12 @@ def test_coroutines_are_tests_as_well(project: Project, plugin: str) -> None:
         f"\n\n@pytest.mark.{mark}\nasync def test_function():\n"
         '    await ar.aassert_replays("tests/fixtures/refund.jsonl", astep)\n'
         f"\n\n{MARKED}, app=astep)\ndef test_plain():\n    pass\n"
+        f'\n\n@pytest.mark.{mark}\n{MARKED}, app=astep, payload={{"order_id": "A-17"}})\n'
+        "async def test_start():\n    pass\n"
     )
-    project.pytest(plugins=(plugin,), passed=5)
+    project.pytest(plugins=(plugin,), passed=6)
     project.change("limit=5", "limit=10")
-    assert project.pytest(plugins=(plugin,), failed=5).count("E   step 1, call 1.1: other arguments\n") == 5
+    assert project.pytest(plugins=(plugin,), failed=6).count("E   step 1, call 1.1: other arguments\n") == 6
     assert project.calls() == []
 
 
@@ -415,9 +417,31 @@ def test_an_agent_is_recorded_first_by_code_that_gives_it_a_start(project: Proje
     told = project.pytest("--agentreplay-record=once", failed=1)
     assert "nothing says what the agent 'refunds' begins with: have the test run the agent in its body" in told
     assert project.calls() == []
-    project.tests(f'{MARKED}, app=lambda: step.run({{"order_id": "A-17"}}))\ndef test_it():\n    pass\n')
-    project.pytest("--agentreplay-record=once", passed=1)
-    assert project.calls() == ["find", "ask"]
+    starts = (
+        f'{MARKED}, app=lambda: step.run({{"order_id": "A-17"}}))\ndef test_it():\n    pass\n',
+        f'{MARKED}, app=step, payload={{"order_id": "A-17"}})\ndef test_it():\n    pass\n',
+        f'{MARKED})\ndef test_it(agentreplay):\n    agentreplay.replay(step, payload={{"order_id": "A-17"}})\n',
+    )
+    for text in starts:
+        project.tests(text)
+        project.pytest("--agentreplay-record=once", passed=1)
+        assert project.calls() == ["find", "ask"]
+        project.pytest(passed=1)
+        project.tests(text.replace("A-17", "B-2"))
+        assert "E   before step 1: another start\n" in project.pytest(failed=1)
+        (project.cassettes / "refund.jsonl").unlink()
+
+
+def test_what_an_agent_begins_with_is_for_agents(project: Project) -> None:
+    """A function begins its run itself; other options are none."""
+    project.record()
+    project.tests(
+        f"{MARKED})\ndef test_function(agentreplay):\n    agentreplay.replay(own_loop, payload={{}})\n\n\n"
+        f"{MARKED})\ndef test_option(agentreplay):\n    agentreplay.replay(step, paylod={{}})\n"
+    )
+    told = project.pytest(failed=2)
+    assert "payload= is what an agent begins with; this function begins its run itself" in told
+    assert "TypeError: replay() got an unexpected keyword argument 'paylod'" in told
 
 
 @pytest.mark.parametrize("form", ["fixture", "app", "body", "function"])
@@ -668,7 +692,7 @@ def test_the_plugin_costs_next_to_nothing_where_it_is_not_used(project: Project)
 
 def test_markers_and_fixtures_are_described(project: Project) -> None:
     """In `pytest --markers` and `pytest --fixtures`."""
-    assert "@pytest.mark.agentreplay(*cassettes, app=None" in project.pytest("--markers")
+    assert "@pytest.mark.agentreplay(*cassettes, app=None, payload=…" in project.pytest("--markers")
     assert "Replays recorded runs: `agentreplay.replay(step)`" in project.pytest("--fixtures")
 
 
