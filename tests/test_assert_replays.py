@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from typing import Any
 
 import agentreplay as ar
 import pytest
+from agentreplay.recorder.memory_store import MemoryStore
+from random_programs import LEVELS, Trace, program
+from test_replay_order import app as program_as_app
 
 AGENT = '''
 import dataclasses
@@ -247,6 +251,19 @@ if __name__ == "__main__":
     with pytest.raises(ar.CassetteDiverged) as raised:
         ar.assert_replays("workers.jsonl", agent.main)
     assert (raised.value.path, raised.value.difference.actual) == ("/text", "three")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_random_programs_replay_from_a_file_alone(folder: Path, level: str) -> None:
+    """Concurrency in every mixture: the same trace to the last entry, no effect made, nothing left behind."""
+    for seed in range(15):
+        store, real, traces = MemoryStore(), list[str](), list[Trace]()
+        code = program_as_app(program(seed, level), store, real, traces)
+        asyncio.run(code())
+        cassette_of("run1", folder / "program.jsonl", store)
+        made, before = len(real), sorted(folder.iterdir())
+        assert ar.assert_replays("program.jsonl", code).verdict == "identical"
+        assert (traces[0] == traces[1], len(real), sorted(folder.iterdir())) == (True, made, before), f"{level} {seed}"
 
 
 def test_secrets_of_another_store_match_by_kind(folder: Path) -> None:
