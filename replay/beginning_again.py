@@ -37,7 +37,7 @@ def call_or_begin(app: Callable[[], Any]) -> Any:
 def goes_on(course: Any) -> Any:
     """What goes on with a run that waits for the recorded answers of a person, to be awaited; None if none waits."""
     begun = getattr(course, "begun", None)
-    context = None if begun is None or begun.recorder is None else begun.recorder.context
+    context: Any = None if begun is None or begun.recorder is None else begun.recorder.context
     return context.go_on_again() if getattr(context, "waits", False) else None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, field_validator
 from strands import Agent, tool
-from strands.agent.conversation_manager import SlidingWindowConversationManager
+from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
 from strands.event_loop._retry import ModelRetryStrategy
 from strands.hooks import (
     AfterInvocationEvent,
@@ -305,9 +305,9 @@ class Scenario:
 
 
 def respond(subject: Any, **options: Any) -> Any:
-    """Invoke, and answer what is asked."""
+    """Invoke, and answer what is asked, as often as it is."""
     result = subject("go", **options)
-    while result.stop_reason == "interrupt":
+    while result.interrupts:
         result = subject(
             [{"interruptResponse": {"interruptId": one.id, "response": "yes"}} for one in result.interrupts]
         )
@@ -414,14 +414,34 @@ def _with_sub_agent(world: World) -> Agent:
     return world.agent([Use("adder", {"input": "two and two"})], ["it is four"], tools=[helper], name="boss")
 
 
-def _overflow(world: World) -> Agent:
-    messages: Any = [
+def _sub_agent_asks(world: World) -> Agent:
+    helper = world.agent(
+        [Use("approve", {"what": "this"})], ["it may"], plugged=False, name="helper", tools=world.tools("approve")
+    )
+    return world.agent([Use("helper", {"input": "may it?"})], ["yes"], tools=[helper], name="boss")
+
+
+def _history() -> Any:
+    return [
         {"role": "user" if turn % 2 == 0 else "assistant", "content": [{"text": f"turn {turn}"}]} for turn in range(6)
     ]
+
+
+def _summary(world: World) -> Agent:
+    return world.agent(
+        ContextWindowOverflowException("too long"),
+        ["it was about turns"],
+        ["shorter"],
+        messages=_history(),
+        conversation_manager=SummarizingConversationManager(preserve_recent_messages=2),
+    )
+
+
+def _overflow(world: World) -> Agent:
     return world.agent(
         ContextWindowOverflowException("too long"),
         ["shorter"],
-        messages=messages,
+        messages=_history(),
         conversation_manager=SlidingWindowConversationManager(window_size=3),
     )
 
@@ -444,6 +464,21 @@ def _graph(world: World) -> Any:
     for start, end in (("planner", "left"), ("planner", "right"), ("left", "last")):
         builder.add_edge(start, end)
     builder.set_entry_point("planner")
+    builder.set_plugins(world.plugins())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return builder.build()
+
+
+def _graph_asks(world: World) -> Any:
+    builder = GraphBuilder()
+    first = world.agent(
+        [Use("approve", {"what": "this"})], ["it may"], plugged=False, name="first", tools=world.tools("approve")
+    )
+    builder.add_node(first, "first")
+    builder.add_node(world.agent(["second did it"], plugged=False, name="second"), "second")
+    builder.add_edge("first", "second")
+    builder.set_entry_point("first")
     builder.set_plugins(world.plugins())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -552,6 +587,22 @@ SCENARIOS = [
     ),
     Scenario("cut off", lambda w: w.agent(["too long", "(cut off)"]), 1, "MaxTokensReachedException", 1),
     Scenario("overflow", _overflow, 2, "end_turn", 2),
+    Scenario("summary", _summary, 2, "end_turn", 3),
+    Scenario(
+        "asks twice",
+        lambda w: w.agent(
+            [Use("approve", {"what": "this"}, "t1")],
+            [Use("approve", {"what": "that"}, "t2")],
+            ["done"],
+            tools=w.tools("approve"),
+        ),
+        3,
+        "end_turn",
+        7,
+        respond,
+    ),
+    Scenario("agent as a tool that asks", _sub_agent_asks, 2, "end_turn", 6, respond),
+    Scenario("graph that asks", _graph_asks, 2, "completed", 5, respond),
     Scenario("graph", _graph, 3, "completed", 4),
     Scenario("swarm", _swarm, 2, "completed", 3),
 ]

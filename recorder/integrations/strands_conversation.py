@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
+from uuid import uuid4
 
 from strands import Agent
 
@@ -21,6 +22,9 @@ from ..run_recorder import RunRecorder
 
 SO_FAR: Final = "the conversation so far"
 """Why the first messages of a run are there: the agent had them before it."""
+
+SITE: Final = "strands"
+"""Where it is read: in no line of the application."""
 
 PINNED: Final = "strands.message"
 """The source of what is read for each message."""
@@ -45,9 +49,16 @@ class ConversationLog:
         self._cancelled = cancelled
 
     def begin(self) -> None:
-        """Record what the agent brings with it."""
-        if self._agent.messages:
-            self._messages.replace([recorded_form(message) for message in self._agent.messages], why=SO_FAR)
+        """Record what the agent brings with it; messages that have no id yet get theirs now, from the record."""
+        messages = self._agent.messages
+        if not messages:
+            return
+        ids = self._recorder.read(
+            PINNED, lambda: [one.get("tracking_id") or str(uuid4()) for one in messages], site=SITE
+        )
+        for message, tracking_id in zip(messages, ids, strict=False):
+            message["tracking_id"] = tracking_id
+        self._messages.replace([recorded_form(message) for message in messages], why=SO_FAR)
 
     def added(self, message: Any) -> None:
         """Record a message that the SDK has just added, once what is random in it is pinned."""
@@ -73,7 +84,7 @@ class ConversationLog:
                 found["cancelled"] = True
             return found
 
-        pinned = self._recorder.read(PINNED, read, site="strands")
+        pinned = self._recorder.read(PINNED, read, site=SITE)
         if pinned.get("tracking_id"):
             message["tracking_id"] = pinned["tracking_id"]
         if "metrics" in pinned and "metrics" in metadata:
@@ -87,15 +98,21 @@ class ConversationLog:
         first = _alike(kept, messages)
         if first == len(kept) == len(messages):
             return
-        if first == len(kept):
-            for message in messages[first:]:
-                self._messages.append(recorded_form(message))
-            return
         last = 0
         while last < min(len(kept), len(messages)) - first and _same(kept[-1 - last], messages[-1 - last]):
             last += 1
-        changed = [recorded_form(message) for message in messages[first : len(messages) - last]]
-        self._messages.replace(changed, first, len(kept) - last, why="changed by the agent")
+        changed = messages[first : len(messages) - last]
+        if changed:
+            ids = self._recorder.read(PINNED, lambda: [one.get("tracking_id") for one in changed], site=SITE)
+            for message, tracking_id in zip(changed, ids, strict=False):
+                if tracking_id:
+                    message["tracking_id"] = tracking_id
+        if first == len(kept):
+            for message in changed:
+                self._messages.append(recorded_form(message))
+        else:
+            forms = [recorded_form(message) for message in changed]
+            self._messages.replace(forms, first, len(kept) - last, why="changed by the agent")
 
     def follow(self) -> None:
         """Put into the agent's list what the record has and the agent did not say: it was edited, or folded."""

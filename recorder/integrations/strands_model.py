@@ -121,6 +121,8 @@ def id_of(model: Model) -> str | None:
 def request_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What is asked of the provider: the arguments of `stream` without what is alive in them, and without None."""
     request = {key: value for key, value in asked.items() if key not in _LIVE and value is not None}
+    if "messages" in request:  # the loop sends these two, and so does the record of who sends more: ids are random
+        request["messages"] = [{"role": one["role"], "content": one["content"]} for one in request["messages"]]
     if request.get("system_prompt_content") == [{"text": request.get("system_prompt")}]:
         del request["system_prompt_content"]
     if isinstance(cls := request.get("structured_output_model"), type):

@@ -109,9 +109,15 @@ class OrchestraRun(SdkRun):
     def summed_up(self, result: Any) -> tuple[str, str, Any, AgentResult]:
         """What the execution came to."""
         status = "failed" if result.status == Status.FAILED else "completed"
-        order = [node.node_id for node in (getattr(result, "execution_order", None) or result.node_history)]
+        ran = result.execution_order if hasattr(result, "execution_order") else result.node_history
+        order = [node.node_id for node in ran]
         value = {"status": result.status.value, "nodes": sorted(order)}
         return status, result.status.value, value, _agent_result(result)
+
+    def goes_on(self, prompt: Any) -> None:
+        """Go on with the responses of a person: the nodes that have asked run once more, in the same round."""
+        self._running, self._nodes = 0, []
+        super().goes_on(prompt)
 
     def node_begins(self, node_id: str) -> None:
         """A node begins; where none was running, with it a round."""
