@@ -133,7 +133,7 @@ def test_numbers_that_a_browser_would_change_are_texts() -> None:
     ]
     assert written(encode(float("nan")).stored)["t"] == "nan"
     assert written(encode(b"\x00</script>").stored)["t"] == "b'\\x00</script>'"
-    assert written(encode("\ud800").stored)["t"] == '"\\ud800"'
+    assert written(encode("\ud800").stored) == "\ud800"
     assert written({"2": 1, "1": 2, "__proto__": 3}) == {"o": ["2", 1, "1", 2, "__proto__", 3]}
 
 

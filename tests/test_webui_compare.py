@@ -56,7 +56,7 @@ def test_two_runs_stand_side_by_side_at_their_first_difference(client: FlaskClie
         *[("differs", "")] * 3,
     ]
     assert "… 3 steps that both have as events" in text
-    assert [told.strip() for told in re.findall(r"<h3>(step 7[^<]*)", html)] == [
+    assert [told.strip() for told in re.findall(r"<h3><bdi>(step 7[^<]*)", html)] == [
         "step 7: another payload",
         "step 7: another message",
         "step 7, call 7.1: other arguments",
@@ -158,16 +158,18 @@ def test_the_tree_shows_what_came_from_what(client: FlaskClient) -> None:
 
 
 def test_a_fork_hangs_from_the_run_that_it_left() -> None:
-    """On one scale of steps, at the step at which it parted, as far up as that run is."""
+    """On one scale of steps, at the step at which it parted, as far down as that fork is; drawn with the upper run."""
     store = MemoryStore()
     record_forks(store)
     view = tree_view(tree_of("run1", store))
     third = (WIDTH - 2 * MARGIN) / 4
     lines = {row.run: row.line for row in view.rows}
-    assert (lines["run1"].left, lines["run1"].right, lines["run1"].up) == (MARGIN, MARGIN + 2 * third, None)
+    assert (lines["run1"].left, lines["run1"].right) == (MARGIN, MARGIN + 2 * third)
     assert (lines["run5"].left, lines["run5"].right) == (MARGIN + 2 * third, MARGIN + 3 * third)
-    assert (lines["run5"].up, lines["run5"].at) == (4 * ROW, MARGIN + 2 * third)
-    assert (lines["run6"].left, lines["run6"].up) == (MARGIN + 3 * third, ROW)
+    assert (MARGIN + 2 * third, 4 * ROW) in lines["run1"].drops
+    assert (lines["run6"].left, lines["run5"].drops) == (MARGIN + 3 * third, ((MARGIN + 3 * third, ROW),))
+    html = page(client_of(store), "/runs/run1/tree")
+    assert html.index('class="hang"') < html.index('class="life"')
     assert (lines["run2"].left, lines["run2"].right) == (MARGIN + third, MARGIN + third)
     assert view.marks == ((0, MARGIN), (2, MARGIN + 2 * third), (4, WIDTH - MARGIN))
 

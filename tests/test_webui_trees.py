@@ -145,7 +145,7 @@ def test_a_moved_item_is_marked_as_moved() -> None:
     """Not as one that is gone and another that is new."""
     old, new = [{"id": 1}, {"id": 2}, {"id": 3}], [{"id": 3}, {"id": 1}, {"id": 2}]
     marks = [(node.mark, node.was) for node in tree_of(new, address, diff_values(old, new)) if node.mark]
-    assert marks == [("move", "was 2")]
+    assert marks == [("move", "2")]
 
 
 @pytest.mark.parametrize(
@@ -173,6 +173,25 @@ def test_values_are_shown_exactly(value: Any, shown: str, kind: str) -> None:
     """Also those that JSON or a browser would change."""
     (node,) = tree_of({"v": encode(value).stored}, address)
     assert (node.text, node.kind) == (shown, kind)
+
+
+@pytest.mark.parametrize("key", ["$type", "half \ud800"])
+def test_one_key_that_the_log_cannot_have_makes_no_other_object(key: str) -> None:
+    """The object is opened, folded and marked as any other: by its keys."""
+    old = {key: "fake", "a": {"b": 1}, **{f"k{at}": at for at in range(30)}}
+    new = old | {"a": {"b": 2}, "k27": "new"}
+    before, after = encode({"p": old}).stored, encode({"p": new}).stored
+    (node,) = tree_of(before, address)
+    assert (node.text, node.kind, node.is_branch, node.rest) == ("{32 keys}", "object", True, "")
+    (node,) = tree_of(after, address, diff_values(before, after, inside_tags=True))
+    assert [(each.key or each.rest, each.mark) for each in node.children if each.mark or each.rest] == [
+        ("a", "inside"),
+        ("9 more keys", ""),
+        ("k27", "replace"),
+        ("2 more keys", ""),
+    ]
+    assert [each.pointer for each in tree_of(encode({key: 1, "b": 2}).stored, address)] == [f"/{key}", "/b"]
+    assert in_line(encode({key: 1}).stored) == "{1 key}"
 
 
 def test_null_is_not_missing() -> None:

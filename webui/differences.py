@@ -12,7 +12,7 @@ from ..replay.changes import MISSING, Cause, Change
 from ..replay.insides import inside_of
 from ..replay.paths import Keys
 from ..replay.readable import count, readable_pair, visible
-from .in_words import INLINE, in_line, in_lines, is_container, is_short, kind_of, shown_key, size_in_line, text_in
+from .in_words import INLINE, in_line, in_lines, is_short, kind_of, plain, shown_key, size_in_line, text_in
 from .trees import LINES, SIGNS, Address
 
 LONG: Final = 80
@@ -156,8 +156,9 @@ def _values(change: Change) -> dict[str, str]:
 
 
 def _is_cut(value: Any) -> bool:
-    if value is MISSING or is_container(value):
-        return value is not MISSING and bool(value)
+    inner = plain(value)
+    if value is MISSING or inner is not None:
+        return bool(inner)
     return len(text_in(value) or str(value)) > 2 * INLINE
 
 

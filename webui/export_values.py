@@ -5,9 +5,9 @@ look like numbers first. So values are written in a form of their own, of which 
 
 | written | is |
 |---|---|
-| a text, `true`, `false`, `null`, a small integer, a list | itself |
+| a text, also with half a surrogate, `true`, `false`, `null`, a small integer, a list | itself |
 | `{"n": "1.0"}` | a number, as its JSON has it |
-| `{"o": [key, value, key, value]}` | an object, its keys in order |
+| `{"o": [key, value, key, value]}` | an object, its keys in order, whatever texts they are |
 | `{"t": "Decimal('1.10')", "j": "{…}"}` | a tagged value: as people read it, and its stored form as JSON |
 | `{"o": […], "t": "Request"}` | a tagged value that holds messages: what is in it, and of what class it is |
 | `{"m": [0, 1]}` | messages of a request, by their numbers |
@@ -22,8 +22,9 @@ import json
 from collections import Counter
 from typing import Any, Final
 
-from ..recorder.values import dumps, is_tag
+from ..recorder.values import dumps, encode
 from ..replay.readable import readable, size_of, summary
+from .in_words import plain, text_in
 
 LIMIT: Final = 20_000
 """A value of more bytes than this is left out."""
@@ -65,14 +66,14 @@ class ValueWriter:
 
     def payload(self, stored: Any) -> Any:
         """A payload, or a part of one: of an object or list that is large the parts that are not."""
-        is_object = type(stored) is dict and not is_tag(stored)
-        if not (is_object or type(stored) is list) or len(dumps(stored)) <= self._limit:
+        inner = plain(stored)
+        if inner is None or len(dumps(stored)) <= self._limit:
             return self.value(stored)
-        if len(stored) > ENTRIES:
+        if len(inner) > ENTRIES:
             return self._left_out(stored, "long")
-        if type(stored) is list:
-            return [self.payload(item) for item in stored]
-        return {"o": [part for key, item in stored.items() for part in (key, self.payload(item))]}
+        if isinstance(inner, list):
+            return [self.payload(item) for item in inner]
+        return {"o": [part for key, item in inner.items() for part in (key, self.payload(item))]}
 
     def blob(self, tag: dict[str, Any]) -> Any:
         """A large value that stands for itself by its size, and is left out unread."""
@@ -85,8 +86,9 @@ class ValueWriter:
 
     def _left_out(self, stored: Any, why: str) -> dict[str, str]:
         self.left_out[why] += 1
-        if isinstance(stored, str):
-            return {"x": f"text, {len(stored):,} characters", "s": stored[:START]}
+        text = text_in(stored)
+        if text is not None:
+            return {"x": f"text, {len(text):,} characters", "s": text[:START]}
         return {"x": summary(stored, 0).strip("[]{}")}
 
 
@@ -101,9 +103,12 @@ def written(stored: Any) -> Any:
         return [written(item) for item in stored]
     if kind is not dict:
         return stored
-    if is_tag(stored):
+    inner, text = plain(stored), text_in(stored)
+    if text is not None:
+        return text
+    if not isinstance(inner, dict):
         return {"t": readable(stored), "j": dumps(stored).decode("utf-8", "surrogatepass")}
-    return {"o": [part for key, item in stored.items() for part in (key, written(item))]}
+    return {"o": [part for key, item in inner.items() for part in (key, written(item))]}
 
 
 def read_back(data: Any) -> Any:
@@ -115,14 +120,17 @@ def read_back(data: Any) -> Any:
     if type(data) is list:
         return [read_back(item) for item in data]
     if type(data) is not dict:
-        return data
+        return encode(data).stored if type(data) is str else data
     if "n" in data:
         return json.loads(data["n"])
     if "j" in data:
         return json.loads(data["j"])
     if "o" in data:
-        parts = data["o"]
-        return {key: read_back(value) for key, value in zip(parts[::2], parts[1::2], strict=True)}
+        keys, items = data["o"][::2], [read_back(value) for value in data["o"][1::2]]
+        stored_keys = [encode(key).stored for key in keys]
+        if "$type" in keys or stored_keys != keys:  # which the log cannot have as an object
+            return {"$type": "dict", "items": [list(pair) for pair in zip(stored_keys, items, strict=True)]}
+        return dict(zip(keys, items, strict=True))
     raise ValueError(f"left out: {data.get('x')}")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..recorder.decoding import decode_noting
 from ..recorder.values import is_tag
 from ..replay.changes import Change
+from ..replay.insides import Children, opened
 from ..replay.paths import display_keys, quote
 from ..replay.readable import count, quoted, readable, size_of, visible
 
@@ -36,9 +37,23 @@ def told_elsewhere(tag: Mapping[str, Any]) -> str:
     return size_of(int(tag.get("size", 0)))
 
 
+def plain(value: Any) -> Children | None:
+    """The list or object that a stored value is, to whoever wrote it; None if it is neither.
+
+    Whether the log has to spell an object as a tag is a matter of its keys (`$type`, half a surrogate), and of no
+    interest here. All other tags are one value.
+    """
+    if type(value) is list or (type(value) is dict and not is_tag(value)):
+        return value
+    if tag_kind(value) == "dict":
+        found = opened(value)
+        return found.children if found is not None and found.is_dict else None
+    return None
+
+
 def is_container(value: Any) -> bool:
-    """Whether a value has children of its own; a tag is one value."""
-    return type(value) is list or (type(value) is dict and not is_tag(value))
+    """Whether a value has children of its own; a tag is one value, but for one that is an object (`plain`)."""
+    return plain(value) is not None
 
 
 def tag_kind(value: Any) -> str:
@@ -59,15 +74,17 @@ def text_in(value: Any) -> str | None:
 
 def size_in_line(value: Any) -> str:
     """How large a value is that has something inside: a container by its count, a tag as it is read."""
-    return count_of(value) if is_container(value) else in_line(value)
+    inner = plain(value)
+    return in_line(value) if inner is None else count_of(inner)
 
 
 def in_line(value: Any, limit: int = INLINE) -> str:
     """A value in a line, as it is or by its size."""
-    if is_container(value):
-        if not value:
-            return "[]" if type(value) is list else "{}"
-        return count_of(value)
+    inner = plain(value)
+    if inner is not None:
+        if not inner:
+            return "[]" if type(inner) is list else "{}"
+        return count_of(inner)
     text = text_in(value)
     if text is not None:
         return quoted(text) if len(text) <= limit else f"{quoted(text[: limit - 1])[:-1]}…"
@@ -77,7 +94,7 @@ def in_line(value: Any, limit: int = INLINE) -> str:
     return readable(value, max(limit, 24))
 
 
-def count_of(value: Any) -> str:
+def count_of(value: Children) -> str:
     """How large a container is: `{4 keys}`, `[9 items]`."""
     return f"[{count(len(value), 'item')}]" if type(value) is list else f"{{{count(len(value), 'key')}}}"
 
@@ -89,7 +106,7 @@ def kind_of(value: Any) -> str:
     if type(value) is list:
         return "list"
     if type(value) is dict:
-        if not is_tag(value):
+        if is_container(value):
             return "object"
         return {"int": "number", "float": "number", "str": "text"}.get(str(value["$type"]), "other")
     return "word" if value is None or isinstance(value, bool) else "number"

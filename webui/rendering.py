@@ -41,6 +41,7 @@ def environment() -> Environment:
     made.filters.update(
         shown=shown,
         line=line,
+        exact=exact,
         short=short_number,
         cost=short_cost,
         how_long=how_long,
@@ -71,10 +72,17 @@ def shown(text: object) -> str:
 
 
 def line(text: object, limit: int = LINE) -> str:
-    """A recorded text on one line, cut to `limit` characters."""
+    """A recorded text that people read on one line, cut to `limit` characters; how it was laid out is lost."""
     words = str(text)
     cut = visible(" ".join(words[: limit * 4].split()))
     return cut if len(cut) <= limit and len(words) <= limit * 4 else cut[: limit - 1].rstrip() + "…"
+
+
+def exact(text: object, limit: int = LINE) -> str:
+    """A recorded name or value on one line, in which every character counts, cut to `limit` of them."""
+    words = str(text)
+    cut = visible(words[: limit * 4])
+    return cut if len(cut) <= limit and len(words) <= limit * 4 else f"{cut[: limit - 1]}…"
 
 
 def thousands(number: int) -> str:

@@ -13,7 +13,7 @@ from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
 from ..replay.streamed import Streamed
-from .in_words import ELSEWHERE, in_line, lines_of, tag_kind, told_elsewhere
+from .in_words import ELSEWHERE, in_line, lines_of, plain, tag_kind, told_elsewhere
 from .sound import Unread
 from .trees import LINES, TEXT, Address, Node, rest_of, tree_of
 from .usage import cost_in, tokens_in
@@ -285,10 +285,11 @@ def arguments_of(asked: Any) -> str:
     """What a call was asked, as in a call."""
     if asked is MISSING:
         return ""
-    if type(asked) is not dict or is_tag(asked):
+    named = plain(asked)
+    if not isinstance(named, dict):
         return in_line(asked)
-    told = [f"{visible(name[:40])}={_short(value)}" for name, value in list(asked.items())[:ARGUMENTS]]
-    return ", ".join([*told, *(["…"] if len(asked) > ARGUMENTS else [])])
+    told = [f"{visible(name[:40])}={_short(value)}" for name, value in list(named.items())[:ARGUMENTS]]
+    return ", ".join([*told, *(["…"] if len(named) > ARGUMENTS else [])])
 
 
 def _short(value: Any) -> str:
@@ -373,7 +374,7 @@ def message_view(event: Event, address: EventAddress) -> MessageView:
 
 def message_of(message: Any, address: Address, seq: int | None = None) -> MessageView:
     """A message: its role and text, and what else it holds."""
-    if type(message) is not dict or is_tag(message):
+    if type(message) is not dict or is_tag(message):  # one with odd keys too: its places are told as they are stored
         return MessageView("", None, tuple(tree_of(message, address, nodes=FEW_NODES)), seq)
     role, content = message.get("role"), message.get("content")
     shown_role = visible(role[:40]) if isinstance(role, str) else ""

@@ -7,7 +7,7 @@ the step that started it, since its steps are its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..replay.forks import RunTree, TreeRun
@@ -34,18 +34,17 @@ EDITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A run in the picture: from where to where, and from where it hangs; in pixels, within its own row.
+    """A run in the picture: from where to where, and what hangs from it; in pixels, within its own row.
 
     Attributes:
         left, right: ends of the line; the same of a child run.
-        up: how far up the run is that it hangs from, or None.
-        at: where on that run's line.
+        drops: of each run that hangs from it where that is, and how far down. They are drawn first, with the run that
+            is above: so they lie below all lines and ends.
     """
 
     left: float
     right: float
-    up: int | None = None
-    at: float = 0.0
+    drops: tuple[tuple[float, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +92,17 @@ class TreeView:
 def tree_view(tree: RunTree) -> TreeView:
     """A tree as a picture."""
     last = max([max(run.steps, run.step or 0) for run in tree.runs if run.kind != "child"], default=0) or 1
-    lines: dict[str, tuple[int, Line]] = {}
-    rows = []
+    lines: dict[str, Line] = {}
+    for run in tree.runs:
+        lines[run.run] = _line(run, last, lines.get(run.above or ""))
+    drops: dict[str, list[tuple[float, int]]] = {}
+    places = {run.run: at for at, run in enumerate(tree.runs)}
     for at, run in enumerate(tree.runs):
-        line = _line(at, run, last, lines)
-        lines[run.run] = at, line
+        if run.above in places:
+            drops.setdefault(run.above, []).append((lines[run.run].left, (at - places[run.above]) * ROW))
+    rows = []
+    for run in tree.runs:
+        line = replace(lines[run.run], drops=tuple(drops.get(run.run, ())))
         rows.append(_row(run, line, is_asked=run.run == tree.run))
     kinds = [run.kind for run in tree.runs]
     told = [count(len(kinds), "run"), count(kinds.count("fork"), "fork"), count(kinds.count("child"), "child run")]
@@ -109,17 +114,12 @@ def _x(step: float, last: int) -> float:
     return round(MARGIN + step / last * (WIDTH - 2 * MARGIN), 1)
 
 
-def _line(at: int, run: TreeRun, last: int, lines: dict[str, tuple[int, Line]]) -> Line:
-    above = lines.get(run.above or "")
+def _line(run: TreeRun, last: int, above: Line | None) -> Line:
     if run.kind == "child":
-        start = _x(run.step or 0, last) if above is None or above[1].left != above[1].right else above[1].left
-        end = start
-    else:
-        start = _x(0 if run.kind == "root" else max((run.step or 1) - 1, 0), last)
-        end = max(_x(run.steps, last), start)
-    if above is None:
-        return Line(start, end)
-    return Line(start, end, (at - above[0]) * ROW, start)
+        start = _x(run.step or 0, last) if above is None or above.left != above.right else above.left
+        return Line(start, start)
+    start = _x(0 if run.kind == "root" else max((run.step or 1) - 1, 0), last)
+    return Line(start, max(_x(run.steps, last), start))
 
 
 def _row(run: TreeRun, line: Line, *, is_asked: bool) -> TreeRow:

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from ..recorder.values import dumps, is_tag
 from ..replay.changes import MISSING, Change
-from ..replay.insides import inside_of, named
+from ..replay.insides import Children, inside_of, named
 from ..replay.paths import Keys, display_keys, join
 from ..replay.readable import count, quoted, readable, readable_pair
 from .in_words import (
@@ -36,6 +36,7 @@ from .in_words import (
     is_short,
     kind_of,
     lines_of,
+    plain,
     shown_key,
     size_in_line,
     tag_kind,
@@ -118,7 +119,6 @@ def tree_of(
     changes: Sequence[Change] = (),
     *,
     at: Keys = (),
-    start: int = 0,
     nodes: int = NODES,
 ) -> list[Node]:
     """The nodes of a value: its children, or of a value that has none, itself.
@@ -128,13 +128,13 @@ def tree_of(
         address: gives the address of the rest.
         changes: that led to the value; their paths are from the root, of which the value is at `at`.
         at: where the value is.
-        start: the first child that is wanted.
         nodes: the budget.
     """
     work = _Work(address, changes, nodes)
-    if not is_container(value):
+    inner = plain(value)
+    if inner is None:
         return [work.whole(value, at)]
-    return list(work.children(value, at, start, open_all=_fits(value, SMALL)))
+    return list(work.children(inner, at, open_all=_fits(inner, SMALL)))
 
 
 def rest_of(value: Any, address: Address, *, at: Keys, start: int, stop: int | None = None) -> list[Node]:
@@ -151,7 +151,8 @@ def rest_of(value: Any, address: Address, *, at: Keys, start: int, stop: int | N
         return [work.long_text(at, text, start)]
     if type(value) is dict or type(value) is list:
         inside = inside_of(value)
-        return list(work.folded(value if inside is None else inside, at, start, stop))
+        children: Children = value if inside is None else inside
+        return list(work.folded(children, at, start, stop) if start else work.children(children, at))
     return [work.leaf("", at, value)]
 
 
@@ -213,11 +214,8 @@ class _Work:
         leads_on = bool(self._touched.get(at)) or at in self._removed
         return leads_on and type(value) is dict and inside_of(value) is not None
 
-    def children(self, value: Any, at: Keys, start: int, *, open_all: bool) -> Iterator[Node]:
-        """The children of a container from `start` on: as many as the rule says, and those behind that changed."""
-        if start:
-            yield from self.folded(value, at, start, None)
-            return
+    def children(self, value: Any, at: Keys, *, open_all: bool = False) -> Iterator[Node]:
+        """The children of a container: as many as the rule says, and those behind that changed."""
         is_list = type(value) is list
         stop = min(ITEMS if is_list else KEYS, len(value))
         yield from self._ghosts(at)
@@ -278,7 +276,7 @@ class _Work:
 
     def _node(self, key: str | int, value: Any, at: Keys, open_all: bool) -> Node:
         self._left -= 1
-        if (not is_container(value) or not value) and not self._changed_inside(value, at):
+        if not plain(value) and not self._changed_inside(value, at):
             node = self.leaf(shown_key(key), at, value)
         else:
             node = self._branch(key, value, at, open_all)
@@ -288,14 +286,14 @@ class _Work:
             if change.kind == "replace":
                 node.was = readable_pair(change.old, change.new, INLINE)[0] if is_short(change) else in_line(change.old)
             elif change.kind == "move":
-                node.was = f"was {shown_key(change.from_keys[-1])}" if change.from_keys else ""
+                node.was = shown_key(change.from_keys[-1]) if change.from_keys else ""
         elif at in self._touched:
             node.mark = "inside"
         return node
 
     def _branch(self, key: str | int, value: Any, at: Keys, open_all: bool) -> Node:
         pointer = join(at)
-        inside: Any = value if is_container(value) else inside_of(value)
+        inside: Any = inside_of(value)
         kind = "list" if type(inside) is list else "object"
         node = Node(shown_key(key), pointer, display_keys(at), kind, size_in_line(value))
         change = self._at.get(at)
@@ -304,10 +302,10 @@ class _Work:
         if len(pointer) > LONG_PATH:
             node.href = self._address(pointer, 0)
         elif self._left > 0 and (open_all or leads_on or (is_new and _fits(inside, SMALL))):
-            node.children = list(self.children(inside, at, 0, open_all=open_all or (is_new and not leads_on)))
+            node.children = list(self.children(inside, at, open_all=open_all or (is_new and not leads_on)))
             node.open = True
         elif self._left > SMALL and _fits(inside, SMALL):
-            node.children = list(self.children(inside, at, 0, open_all=False))
+            node.children = list(self.children(inside, at))
         else:
             node.href = self._address(pointer, 0)
         return node
@@ -335,7 +333,7 @@ class _Work:
         """A tag that is too long for a line: by how it begins, if it is a text, a number or bytes."""
         node.href = self._address(node.pointer, 0)
         if tag_kind(tag) not in WRITTEN:
-            node.rest = "all of it"
+            node.rest = "fields"
             return
         text = readable(tag)
         if len(text) > TEXT:
@@ -370,7 +368,7 @@ def _part(value: Any, start: int, stop: int) -> Iterable[tuple[str | int, Any]]:
     return islice(value.items(), start, stop)
 
 
-def _fits(value: Any, most: int) -> bool:
+def _fits(value: Children, most: int) -> bool:
     """Whether a container has no more nodes than that."""
     left = most
     todo = [value]
@@ -379,5 +377,6 @@ def _fits(value: Any, most: int) -> bool:
         left -= len(node)
         if left < 0:
             return False
-        todo += [child for child in (node.values() if type(node) is dict else node) if is_container(child)]
+        children: Iterable[Any] = node.values() if isinstance(node, dict) else node
+        todo += [inner for child in children if (inner := plain(child)) is not None]
     return True

@@ -223,7 +223,11 @@ function press(link) {
 const keys = {
   ArrowUp: () => moveInList(-1),
   ArrowDown: () => moveInList(1),
-  b: () => press(document.activeElement.closest("[data-path]")?.querySelector("a[data-blame]")),
+  b: () => {
+    if (press(document.activeElement.closest("[data-path]")?.querySelector("a[data-blame]"))) return true;
+    if (find("a[data-blame]")) say("Choose a change first, with Tab or with ↓ and ↑; b shows what ever changed the value.");
+    return Boolean(find("a[data-blame]"));
+  },
   ArrowLeft: () => press(find("a[data-go='-1']")),
   ArrowRight: () => press(find("a[data-go='1']")),
   "?": actions.help,

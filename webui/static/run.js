@@ -228,9 +228,19 @@ class RunPage {
     // In the payload it is the line that shows its buttons: the last that was pointed at, or moved to.
     const node = document.activeElement.closest(".changes [data-path]") || find("#nodetools")?.closest("[data-path]")
       || find("#detail [data-path]:hover");
-    const tree = find("[data-tree]");
-    if (!node || !tree?.dataset.blame) return say("Choose a value of the payload first: ↓ and ↑ move in it.");
-    blame(`${tree.dataset.blame}&path=${node.dataset.path}`);
+    const url = node && this.blameOf(node);
+    if (!node) return say("Choose a value first, with the mouse or with Tab, ↓ and ↑ in the payload or its changes; b shows what ever changed it.");
+    if (!url) return say("What changed a value is known of the payload, not of this part of the state.");
+    blame(url);
+  }
+
+  // Where all that ever changed the value of a line is. What was removed is known to the step before: by now its place
+  // in a list is that of its neighbour.
+  blameOf(node) {
+    const own = find("a[data-blame]", node), tree = node.closest("[data-tree]");
+    if (own) return own.href;
+    const base = tree && ("gone" in node.dataset ? tree.dataset.blameBefore : tree.dataset.blame);
+    return base && `${base}&path=${node.dataset.path}`;
   }
 
   // The small buttons at the end of a line of the payload.
@@ -251,10 +261,12 @@ class RunPage {
     };
     button("copy path", "Copy the path", () => copy(node.dataset.shown, "the path"));
     button("copy value", "Copy the value as JSON", async () => {
-      const answer = await fetch(`${tree.dataset.values}${tree.dataset.values.includes("?") ? "&" : "?"}path=${node.dataset.path}`);
+      const values = "gone" in node.dataset ? tree.dataset.valuesBefore : tree.dataset.values;
+      const answer = await fetch(`${values}${values.includes("?") ? "&" : "?"}path=${node.dataset.path}`);
       if (answer.ok) copy(await answer.text(), "the value"); else say("There is nothing to copy.");
     });
-    if (tree.dataset.blame) button("blame", "What ever changed this (b)", () => blame(`${tree.dataset.blame}&path=${node.dataset.path}`));
+    const blamed = this.blameOf(node);
+    if (blamed) button("blame", "What ever changed this (b)", () => blame(blamed));
     node.append(bar);
   }
 
