@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.errors import Divergence, LiveCallRefused, UsageError
 from agentreplay.recorder.store import EventStore
-from strands import Agent
+from strands import Agent, tool
 from strands.event_loop._retry import ModelRetryStrategy
 from strands.hooks import BeforeModelCallEvent, BeforeToolCallEvent
+from strands.multiagent import GraphBuilder
 from strands.types.exceptions import EventLoopException, ModelThrottledException
 from strands_scripted import PIXEL, SCENARIOS, Order, Unstorable, Use, World, come_to
 
@@ -586,3 +591,106 @@ def test_agents_of_one_recorder_that_run_beside_each_other_have_runs_of_their_ow
         for run in store.runs()
     }
     assert asked == {"one": ["a"], "two": ["b"]}
+
+
+def fan_in(made: World, *, other_order: bool = False) -> Any:
+    builder = GraphBuilder()
+    for name in ("planner", "a", "b", "c", "last"):
+        builder.add_node(made.agent([f"{name} did it"], plugged=False, name=name), name)
+    for name in "abc":
+        builder.add_edge("planner", name)
+        builder.add_edge(name, "last")
+    builder.set_entry_point("planner")
+    builder.set_max_node_executions(9)
+    builder.set_plugins(made.plugins())
+    graph = builder.build()
+    if other_order:  # as in another process, where texts have other hashes
+        graph.edges = dict.fromkeys(reversed(list(graph.edges)))  # type: ignore[assignment]  # which is ordered
+    return graph
+
+
+def test_a_graph_goes_through_its_edges_in_the_recorded_order(store: EventStore) -> None:
+    """Edges are a set, and the input of a node is put together in its order: another process has another one."""
+    fan_in(world(store))("go")
+    (run,) = [one for one in store.runs() if one.parent is None]
+    again = world(store, live=False)
+    assert ar.replay(run, lambda: fan_in(again, other_order=True), store=store).verdict == "identical"
+    assert again.calls == []
+
+
+def test_each_node_of_a_graph_can_be_forked_by_itself(store: EventStore) -> None:
+    """A child run is a run: what makes the node's agent is enough to begin it again with its recorded input."""
+    fan_in(world(store))("go")
+    for child in [one for one in store.runs() if one.parent is not None]:
+        other = world(store, script=[["another way"]])
+        result = ar.rerun(child, lambda other=other, name=child.agent: other.agent(name=name), 1, store=store)
+        assert (result.value, other.calls) == ("another way ", ["model"])
+
+
+def test_a_tool_named_as_steering_is_run_in_a_replay_too(store: EventStore) -> None:
+    """It acts on the agent itself, which no record of its result could do."""
+
+    def make(made: World) -> Agent:
+        @tool(context=True)
+        def rename(name: str, tool_context: Any) -> str:
+            """Give the agent another system prompt."""
+            made.calls.append("rename")
+            tool_context.agent.system_prompt = f"you are {name}"
+            return "renamed"
+
+        return made.agent([Use("rename", {"name": "Ann"})], ["hello"], tools=[rename])
+
+    make(world(store))("go")
+    with pytest.raises(Divergence):
+        ar.replay(store.runs()[0], lambda: make(world(store, live=False)), store=store)
+    make(world(store, steering=["rename"]))("go")
+    dead = world(store, live=False, steering=["rename"])
+    assert ar.replay(store.runs()[1], lambda: make(dead), store=store).verdict == "identical"
+    assert dead.calls == ["rename"]
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, {tests!r})
+import agentreplay as ar
+from strands_scripted import Use, World
+from strands import tool
+
+@tool
+def pay(amount: int) -> str:
+    '''Pay.'''
+    os._exit(9)
+
+def make(live=True):
+    made = World(lambda: [ar.strands.Recorder()])
+    return made.agent([Use("pay", {{"amount": 7}})], ["paid"], tools=[pay])
+
+if __name__ == "__main__":
+    make()("go")
+"""
+
+
+def test_a_run_whose_process_was_killed_in_a_tool_is_resumed(tmp_path: Path) -> None:
+    """The call was in the log before the tool ran; whether it was done a person says, and the run goes on."""
+    tests = str(Path(__file__).parent)
+    (tmp_path / "payer.py").write_text(KILLED.format(tests=tests))
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    environment = {**os.environ, "AGENTREPLAY_STORE": store}
+    killed = subprocess.run([sys.executable, "payer.py"], cwd=tmp_path, env=environment, check=False)
+    assert killed.returncode == 9
+    opened = ar.open_store(store)
+    assert opened.run("run1").status == "crashed"
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        raise AssertionError("it was paid")
+
+    def make() -> Agent:
+        return world(opened, script=[["paid"]]).agent(tools=[pay])
+
+    with pytest.raises(LiveCallRefused):
+        ar.resume("run1", make, store=opened)
+    result = ar.resume("run1", make, assume={"1.2": "paid 7"}, store=opened)
+    assert (result.value, opened.run("run1").status) == ("paid ", "completed")
+    opened.close()

@@ -20,6 +20,7 @@ from ..run_recorder import RunRecorder
 from ..scope import current
 from .strands_agents import FIRST, LAST, name_of, record_agent
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
+from .strands_conversation import SITE
 from .strands_settings import Settings
 
 
@@ -88,7 +89,18 @@ class OrchestraRun(SdkRun):
         self._nodes: list[str] = []
 
     def begins(self, prompt: Any) -> Any:
-        """Nothing is there before it."""
+        """Record in which order a graph goes through its edges and entry points.
+
+        They are sets, which have another order in each process, and the input of a node is put together in it.
+        """
+        for name, told in (("edges", _told_of_edge), ("entry_points", _told_of_node)):
+            items = getattr(self.orchestra, name, None)
+            if items is None or len(items) < 2:
+                continue
+            by_name = {told(item): item for item in items}
+            order = self._recorder.read(f"strands.{name}", functools.partial(list, by_name), site=SITE)
+            if order != list(by_name) and set(order) == set(by_name):
+                setattr(self.orchestra, name, dict.fromkeys([by_name[key] for key in order]))
         return prompt
 
     def takes_hold(self) -> None:
@@ -136,6 +148,14 @@ class OrchestraRun(SdkRun):
         nodes, self._nodes = sorted(self._nodes), []
         if nodes and self._recorder.in_round:
             self._recorder.decide({"step": "Sub-Agent", "subAgents": [{"name": node, "message": ""} for node in nodes]})
+
+
+def _told_of_edge(edge: Any) -> str:
+    return f"{edge.from_node.node_id} → {edge.to_node.node_id}"
+
+
+def _told_of_node(node: Any) -> str:
+    return str(node.node_id)
 
 
 def _agent_result(result: Any) -> AgentResult:
