@@ -21,7 +21,7 @@ from strands.event_loop._retry import ModelRetryStrategy
 from strands.hooks import BeforeModelCallEvent, BeforeToolCallEvent
 from strands.multiagent import GraphBuilder
 from strands.types.exceptions import EventLoopException, ModelThrottledException
-from strands_scripted import PIXEL, SCENARIOS, Order, Unstorable, Use, World, come_to
+from strands_scripted import PIXEL, SCENARIOS, Order, Scripted, Unstorable, Use, World, come_to
 
 SCENARIO = {scenario.name: scenario for scenario in SCENARIOS}
 
@@ -647,6 +647,47 @@ def test_a_tool_named_as_steering_is_run_in_a_replay_too(store: EventStore) -> N
     dead = world(store, live=False, steering=["rename"])
     assert ar.replay(store.runs()[1], lambda: make(dead), store=store).verdict == "identical"
     assert dead.calls == ["rename"]
+
+
+def test_a_count_of_tokens_is_not_asked_for_again(store: EventStore) -> None:
+    """Some providers count the tokens of a request themselves, before each call: a replay has what they said."""
+
+    class Counting(Scripted):
+        async def count_tokens(self, *args: Any, **kwargs: Any) -> int:
+            self.world.real("count")
+            return 41 + len(self.asked)
+
+    counts: list[Any] = []
+
+    def make(made: World) -> Agent:
+        agent = made.agent([Use("divide", {"a": 1, "b": 2})], ["done"], tools=made.tools("divide"))
+        agent.model = Counting(made, agent.model.answers)  # type: ignore[attr-defined]  # of the scripted model
+        agent.hooks.add_callback(BeforeModelCallEvent, lambda event: counts.append(event.projected_input_tokens))
+        return agent
+
+    made = world(store)
+    make(made)("go")
+    assert made.calls == ["count", "model", "divide", "count", "model"]
+    dead = world(store, live=False)
+    assert ar.replay(store.runs()[0], lambda: make(dead), store=store).verdict == "identical"
+    assert dead.calls == []
+    assert counts[:2] == counts[2:] == [41, 15 + 42]
+    assert "count_tokens" not in vars(made.agents[0].model)
+
+
+def test_an_agent_that_is_invoked_in_another_run_is_a_child_run(store: EventStore) -> None:
+    """A loop of one's own that asks an agent has its run as a child, and replays with it."""
+
+    def loop(made: World) -> None:
+        with ar.record("outer", payload={}, store=store) as run, run.round():
+            run.change(new={"said": str(made.agent(["hello"])("go")).strip()})
+
+    loop(world(store))
+    outer, inner = store.runs()
+    assert (outer.agent, inner.agent, inner.parent) == ("outer", "scripted", outer.uid)
+    dead = world(store, live=False)
+    assert ar.replay(outer, lambda: loop(dead), store=store).verdict == "identical"
+    assert dead.calls == []
 
 
 KILLED = """

@@ -8,7 +8,7 @@ instead of refusing to answer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ..calls import Call
 from ..effects import aperform
@@ -16,6 +16,9 @@ from ..encoding import encode
 from ..errors import RecordedError
 from ..events import ErrorInfo
 from ..run_recorder import error_info
+
+SITE: Final = "strands"
+"""Where the adapter reads values: in no line of the application."""
 
 
 class SdkCall(Call):

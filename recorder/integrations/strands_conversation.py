@@ -19,12 +19,10 @@ from strands import Agent
 from ..copying import copy_value
 from ..messages import Messages
 from ..run_recorder import RunRecorder
+from .strands_calls import SITE
 
 SO_FAR: Final = "the conversation so far"
 """Why the first messages of a run are there: the agent had them before it."""
-
-SITE: Final = "strands"
-"""Where it is read: in no line of the application."""
 
 PINNED: Final = "strands.message"
 """The source of what is read for each message."""

@@ -15,6 +15,7 @@ import functools
 import inspect
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from strands.models import Model
@@ -24,7 +25,10 @@ from ..attaching import may_be_made_late, may_be_made_outside
 from ..calls import Effect
 from ..errors import RecordedError
 from ..scope import Scope, current
-from .strands_calls import SdkCall, answer_to, stand_in
+from .strands_calls import SITE, SdkCall, answer_to, stand_in
+
+COUNTED: Final = "strands.tokens"
+"""The source of counts of tokens."""
 
 TOLD: Final = "agentreplay"
 """The key of an item that is no event of the provider's."""
@@ -43,7 +47,9 @@ class ModelSeam:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._own = vars(model).get("stream")
+        self._own: dict[str, Any] = {
+            name: vars(model)[name] for name in ("stream", "count_tokens") if name in vars(model)
+        }
         self._holders: list[object] = []
 
     @classmethod
@@ -53,6 +59,8 @@ class ModelSeam:
         if seam is None:
             seam = _seams[id(model)] = cls(model)
             model.stream = recorded_stream(model, model.stream)  # type: ignore[method-assign]  # on this instance
+            if counts_at_provider(model):
+                model.count_tokens = recorded_count(model.count_tokens)  # type: ignore[method-assign]  # likewise
         if holder not in seam._holders:
             seam._holders.append(holder)
 
@@ -63,10 +71,9 @@ class ModelSeam:
             seam._holders.remove(holder)
             if not seam._holders:
                 del _seams[id(seam.model)]
-                if seam._own is None:
-                    vars(seam.model).pop("stream", None)
-                else:
-                    seam.model.stream = seam._own  # type: ignore[method-assign]  # as it was
+                for name in ("stream", "count_tokens"):
+                    vars(seam.model).pop(name, None)
+                vars(seam.model).update(seam._own)
 
 
 def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,6 +116,41 @@ def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[...,
                 await items.aclose()
 
     return stream
+
+
+def counts_at_provider(model: Model) -> bool:
+    """Whether a model may ask somebody how many tokens a request has; else the SDK estimates it."""
+    if type(model).count_tokens is Model.count_tokens:
+        return False
+    config = getattr(model, "config", None)
+    return not type(model).__module__.startswith("strands.") or (
+        isinstance(config, Mapping) and bool(config.get("use_native_token_count"))
+    )
+
+
+class _NotRecorded(Exception):
+    """There is no recorded count; it is to be asked for."""
+
+
+def recorded_count(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method in the place of `model.count_tokens`, whose answers are recorded within runs as values that are read."""
+
+    def ask() -> int:
+        raise _NotRecorded
+
+    @functools.wraps(original)
+    async def count_tokens(*args: Any, **kwargs: Any) -> int:
+        scope = current.get()
+        if scope is None or not scope.recorder.recording:
+            return int(await original(*args, **kwargs))
+        recorder = scope.recorder
+        if recorder.attachment is not None:
+            with suppress(_NotRecorded):
+                return recorder.read(COUNTED, ask, site=SITE)
+        counted = int(await original(*args, **kwargs))
+        return recorder.read(COUNTED, lambda: counted, site=SITE)
+
+    return count_tokens
 
 
 def id_of(model: Model) -> str | None:

@@ -20,7 +20,7 @@ from ..run_recorder import RunRecorder
 from ..scope import current
 from .strands_agents import FIRST, LAST, name_of, record_agent
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
-from .strands_conversation import SITE
+from .strands_calls import SITE
 from .strands_settings import Settings
 
 
@@ -98,7 +98,7 @@ class OrchestraRun(SdkRun):
             if items is None or len(items) < 2:
                 continue
             by_name = {told(item): item for item in items}
-            order = self._recorder.read(f"strands.{name}", functools.partial(list, by_name), site=SITE)
+            order: list[str] = self._recorder.read(f"strands.{name}", functools.partial(list, by_name), site=SITE)
             if order != list(by_name) and set(order) == set(by_name):
                 setattr(self.orchestra, name, dict.fromkeys([by_name[key] for key in order]))
         return prompt
