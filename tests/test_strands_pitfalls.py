@@ -19,7 +19,9 @@ from agentreplay.recorder.store import EventStore
 from strands import Agent, tool
 from strands.event_loop._retry import ModelRetryStrategy
 from strands.hooks import BeforeModelCallEvent, BeforeToolCallEvent
+from strands.middleware import ExecuteToolStage
 from strands.multiagent import GraphBuilder
+from strands.tools.decorator import DecoratedFunctionTool
 from strands.types.exceptions import EventLoopException, ModelThrottledException
 from strands_scripted import PIXEL, SCENARIOS, Order, Scripted, Unstorable, Use, World, come_to
 
@@ -688,6 +690,36 @@ def test_an_agent_that_is_invoked_in_another_run_is_a_child_run(store: EventStor
     dead = world(store, live=False)
     assert ar.replay(outer, lambda: loop(dead), store=store).verdict == "identical"
     assert dead.calls == []
+
+
+def test_tools_in_the_background_are_not_replayed(store: EventStore) -> None:
+    """They are no part of the run, so a replay is refused instead of calling them."""
+
+    def make(made: World) -> Agent:
+        return made.agent(["done"], tools=made.tools("divide"), background_tasks=True)
+
+    assert make(world(store))("go").stop_reason == "end_turn"
+    dead = world(store, live=False)
+    with pytest.raises(UsageError):
+        ar.replay(store.runs()[0], lambda: make(dead), store=store)
+    assert dead.calls == []
+
+
+def test_middleware_further_in_sees_the_tool_as_what_it_is(store: EventStore) -> None:
+    """What stands in for a tool is of its class, for whoever asks."""
+    made = world(store)
+    agent = made.agent([Use("divide", {"a": 1, "b": 2})], ["done"], tools=made.tools("divide"))
+    seen = []
+
+    async def look(context: Any, call: Any) -> Any:
+        seen.append((isinstance(context.tool, DecoratedFunctionTool), context.tool.tool_name))
+        async for event in call(context):
+            yield event
+
+    agent.add_middleware(ExecuteToolStage, look)
+    agent("go")
+    assert seen == [(True, "divide")]
+    assert len(events(store, store.runs()[0], "tool.returned")) == 1
 
 
 KILLED = """

@@ -28,6 +28,7 @@ from strands.middleware import ExecuteToolContext, ExecuteToolStage, InvokeModel
 from strands.types.tools import AgentTool
 
 from ..agent_result import AgentResult
+from ..attaching import waiting
 from ..calls import Effect
 from ..errors import UsageError
 from ..plain import is_plain
@@ -78,8 +79,17 @@ class RecordedAgent(RecordedInvocations):
             agent._start_cancel_watcher = _outside_of_runs(agent._start_cancel_watcher)  # type: ignore[method-assign]
 
     def block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
-        """The block of a new run."""
+        """The block of a new run.
+
+        Raises:
+            UsageError: the code is executed against a recording, and the agent has tools in the background.
+        """
         agent: Agent = self.target
+        if getattr(agent, "_background_tasks", None) is not None and waiting.get() is not None:
+            raise UsageError(
+                "tools that run in the background are no part of the run of their agent, so they would be called for "
+                "real here; make the agent without background_tasks to execute it against a recording"
+            )
         return SdkBlock(
             self.name or name_of(agent),
             agent.state.get(),
@@ -407,6 +417,8 @@ async def _execute_tool(context: ExecuteToolContext, call: Any, *, settings: Set
     """Have a tool recorded, or the agent that it is."""
     run = run_of(context.agent)
     tool = context.tool
+    if type(context) is not ExecuteToolContext:  # in the background, beside the loop: that is no part of its run
+        run = None
     if run is not None and isinstance(tool, _AgentAsTool):
         record_agent(tool.agent, settings)
     elif run is not None and tool is None:

@@ -79,6 +79,11 @@ class RecordedTool(AgentTool):
         self._run = run
 
     @property
+    def __class__(self) -> type[Any]:  # type: ignore[misc]  # nobody writes it
+        """That of the tool, for middleware further in that asks for it."""
+        return type(self._tool)
+
+    @property
     def tool_name(self) -> str:
         """Of the tool."""
         return self._tool.tool_name
