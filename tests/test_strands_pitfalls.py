@@ -23,7 +23,7 @@ from strands.middleware import ExecuteToolStage
 from strands.multiagent import GraphBuilder
 from strands.tools.decorator import DecoratedFunctionTool
 from strands.types.exceptions import EventLoopException, ModelThrottledException
-from strands_scripted import PIXEL, SCENARIOS, Order, Scripted, Unstorable, Use, World, come_to
+from strands_scripted import PIXEL, SCENARIOS, Order, Scripted, Unstorable, Use, World, come_to, respond
 
 SCENARIO = {scenario.name: scenario for scenario in SCENARIOS}
 
@@ -211,6 +211,25 @@ def test_a_question_of_a_tool_is_resumed_by_calling_the_tool_again(store: EventS
     assert other.calls == ["approve", "model"]
     assert [one.data.attempt for one in events(store, run, "tool.called")] == [1, 2]
     assert other.agents[0].messages[2]["content"][0]["toolResult"]["content"] == [{"text": "this: fine"}]
+
+
+def test_code_that_answers_by_itself_is_resumed_to_its_end(store: EventStore) -> None:
+    """Resumed with one answer, it asks again and has its own answer to that: all of it is the one run."""
+
+    def make(made: World) -> Agent:
+        return SCENARIO["asks twice"].make(made)
+
+    make(world(store))("go")
+    run = store.runs()[0]
+    script = [[Use("approve", {"what": "that"}, "t2")], ["done"]]
+    other = world(store, script=script)
+    ar.resume(run.id, lambda: respond(make(other)), answers={"approval": "yes"}, store=store)
+    assert store.run(run.id).status == "completed"
+    assert len(store.runs()) == 1
+    assert other.calls == ["approve", "model", "approve", "approve", "model"]
+    dead = world(store, live=False)
+    assert ar.replay(run.id, lambda: make(dead), store=store).verdict == "identical"
+    assert dead.agents[0].messages == other.agents[0].messages
 
 
 # -- 7: structured output --------------------------------------------------------------------------------------

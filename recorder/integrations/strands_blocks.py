@@ -316,7 +316,8 @@ class RecordedInvocations(ABC):
             return
         with entered(run.scope):
             await block.__aexit__(None, None, None)
-        if run.asked and run.recorder.attachment is None and block.is_its_own:
+        attachment = run.recorder.attachment
+        if run.asked and block.is_its_own and (attachment is None or getattr(attachment.log, "live", False)):
             self._open = block, run
 
 

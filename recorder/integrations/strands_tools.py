@@ -78,8 +78,8 @@ class RecordedTool(AgentTool):
         self._tool = tool
         self._run = run
 
-    @property
-    def __class__(self) -> type[Any]:  # type: ignore[misc]  # nobody writes it
+    @property  # type: ignore[misc]  # nobody writes it
+    def __class__(self) -> type[Any]:
         """That of the tool, for middleware further in that asks for it."""
         return type(self._tool)
 
