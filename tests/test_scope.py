@@ -506,3 +506,34 @@ def test_no_event_is_lost_while_another_thread_forks(tmp_path: Any) -> None:
     texts = [event.data.arguments["text"] for event in events if event.kind == "tool.called"]
     assert texts[:300] == [str(n) for n in range(300)]
     store.close()
+
+
+class Instrumented:
+    """A method that a tracer has wrapped: it works as what it is bound to, and by itself not at all."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__name__ = "start"
+        self.started: list[Any] = []
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]:
+        def bound(*args: Any) -> Any:
+            thread = args[0] if instance is None else instance
+            self.started.append(thread)
+            return self.method(thread)
+
+        return bound
+
+
+def test_a_method_that_others_have_wrapped_keeps_working(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tracers put descriptors in the place of `Thread.start`; threads start through them, and carry the scope."""
+    wrapped = Instrumented(threading.Thread.start)
+    monkeypatch.setattr(threading.Thread, "start", wrapped)
+    store = MemoryStore()
+    with ar.record("traced", store=store) as run, run.round():
+        thread = threading.Thread(target=note, args=("in a thread",))
+        thread.start()
+        thread.join()
+    assert thread in wrapped.started
+    assert vars(threading.Thread)["start"] is wrapped
+    assert list(where(store, "run1")) == ["in a thread"]
