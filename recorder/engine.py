@@ -24,7 +24,7 @@ from .decisions import Complete, Continue
 from .environment import code_name, name_of
 from .errors import UsageError, WorkflowError
 from .flow_logger import Logger, Visit, say
-from .introspection import class_name, is_awaitable, isinstance_of
+from .introspection import class_name, clean, is_awaitable, isinstance_of
 from .loop import MAX_ROUNDS, Agent, Execution, Step
 from .run_log import StorePolicy
 from .store import EventStore
@@ -105,6 +105,13 @@ class CoreEngine(Agent, Generic[State]):
         )
         caller = sys._getframe(1)
         self._made_by, self._module = caller.f_code, caller.f_globals
+        self.__name__ = self.__qualname__ = self.name
+        self.__doc__, self.__module__ = type(self).__doc__, str(caller.f_globals.get("__name__"))
+
+    @property
+    def has_a_step(self) -> bool:
+        """Whether it is an agent that can be run by itself."""
+        return self.workflow is not None
 
     def run(
         self,
@@ -246,7 +253,7 @@ class _Walk:
                 f"{self._workflow.id!r} has {there}; go on from a step before, with the workflow as it is now",
                 round=self._recorder.round,
             )
-        return found, dict(going_on.get("visits") or {})
+        return found, {one["node"]: one["times"] for one in going_on.get("visited", ())}
 
     def _visit(self) -> Any:
         """Visit the node that has been come to; what it returns."""
@@ -254,10 +261,10 @@ class _Walk:
             self._context.signal.throw_if_aborted()
         node, visits = self._node, self._visits
         visits[node.id] = visits.get(node.id, 0) + 1
-        self._recorder.visit = Visit(node.id, visits[node.id])
+        self._recorder.visit = Visit(clean(node.id), visits[node.id])
         again = "" if visits[node.id] == 1 else f" (visit {visits[node.id]})"
         about = "" if node.description is None else f": {node.description}"
-        say(self._recorder, source="node", message=f"{node.id}{again}{about}")
+        say(self._recorder, source="node", message=clean(f"{node.id}{again}{about}"))
         self._way.append(node.id)
         state = self._context.payload
         return node.run(state, self._context) if node.takes_context else node.run(state)
@@ -277,7 +284,7 @@ class _Walk:
         if not self._node.starts_round:
             return None
         way = " → ".join([*self._way, self._node.id])
-        self._context.decide(step="Retry", reasoning=way, workflow={"next": self._node.id, "visits": self._visits})
+        self._context.decide(step="Retry", reasoning=way, workflow={"next": self._node.id, "visited": self._visited()})
         self._recorder.visit = None
         return Continue()
 
@@ -311,9 +318,13 @@ class _Walk:
                 f"delivers {key!r}, which the state does not have; it has {', '.join(state) or 'nothing'}"
             )
         reasoning = f"{' → '.join(self._way)}, delivers {key}"
-        self._context.decide(step="Success", terminate=True, reasoning=reasoning, workflow={"visits": self._visits})
+        self._context.decide(step="Success", terminate=True, reasoning=reasoning, workflow={"visited": self._visited()})
         self._recorder.visit = None
         return Complete(copy_value(state[key]))
+
+    def _visited(self) -> list[dict[str, Any]]:
+        """How often each node was visited. Not by the nodes' ids as keys: one may be called "password"."""
+        return [{"node": node, "times": times} for node, times in self._visits.items()]
 
     def _error(self, what: str) -> WorkflowError:
         node, round = self._node.id, self._recorder.round

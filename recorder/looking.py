@@ -35,7 +35,8 @@ class Looks:
 
     def __init__(self, recorder: RunRecorder) -> None:
         self._recorder = recorder
-        self._taken: Counter[tuple[int, str]] = Counter()
+        self._round = -1
+        self._taken: Counter[str] = Counter()
         self._seen = False
 
     def look(self, signal: Signal, ask: Callable[[], bool], scope: Scope) -> bool:
@@ -50,8 +51,11 @@ class Looks:
         if self._seen or scope.within is not None or not recorder.recording:
             return ask()
         with recorder.log.lock:
-            self._taken[recorder.round, scope.task.text] += 1
-            number = self._taken[recorder.round, scope.task.text]
+            if self._round != recorder.round:
+                self._round = recorder.round
+                self._taken.clear()
+            self._taken[scope.task.text] += 1
+            number = self._taken[scope.task.text]
         attachment = recorder.attachment
         if attachment is not None and (said := attachment.aborted(scope, number)) is not None:
             if said:

@@ -92,6 +92,11 @@ class Agent:
         self.cache: dict[Any, Any] = {}
         self._is_method = False
 
+    @property
+    def has_a_step(self) -> bool:
+        """Whether it can be run by itself; an engine without a workflow cannot."""
+        return True
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The step itself."""
         return self.step(*args, **kwargs)

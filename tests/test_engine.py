@@ -52,13 +52,21 @@ def test_a_workflow_runs_round_by_round(store: EventStore) -> None:
     assert made == CALLS
     going_on = {"step": "Retry", "reasoning": "draft → review → draft"}
     assert decisions(store) == [
-        {**going_on, "workflow": {"next": "draft", "visits": {"draft": 1, "review": 1}}},
-        {**going_on, "workflow": {"next": "draft", "visits": {"draft": 2, "review": 2}}},
+        {
+            **going_on,
+            "workflow": {"next": "draft", "visited": [{"node": "draft", "times": 1}, {"node": "review", "times": 1}]},
+        },
+        {
+            **going_on,
+            "workflow": {"next": "draft", "visited": [{"node": "draft", "times": 2}, {"node": "review", "times": 2}]},
+        },
         {
             "step": "Success",
             "terminate": True,
             "reasoning": "draft → review → sign, delivers letter",
-            "workflow": {"visits": {"draft": 3, "review": 3, "sign": 1}},
+            "workflow": {
+                "visited": [{"node": "draft", "times": 3}, {"node": "review", "times": 3}, {"node": "sign", "times": 1}]
+            },
         },
     ]
 
@@ -280,6 +288,14 @@ def test_a_state_is_a_dict_with_texts_as_keys(store: EventStore, state: Any) -> 
     with pytest.raises(ar.UsageError, match="the state of writing is a dict with texts as keys"):
         asyncio.run(ENGINE.arun(state, store=store))
     assert store.runs() == []
+
+
+def test_an_engine_is_called_what_its_runs_are() -> None:
+    """And described by its class; calling it calls a round of it, as with any agent."""
+    assert (ENGINE.name, ENGINE.__name__, ENGINE.__module__) == ("writing", "writing", "workflows")
+    assert str(ENGINE.__doc__).startswith("Runs a workflow")
+    assert ar.CoreEngine(name="mine").name == "mine"
+    assert ar.CoreEngine(workflow=ENGINE.workflow, name="mine").name == "mine"  # type: ignore[arg-type]  # it has one
 
 
 def test_a_workflow_that_is_none_is_refused() -> None:

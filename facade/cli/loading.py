@@ -169,7 +169,7 @@ def _only_agent(module: ModuleType, reference: str) -> Any:
 
 def agents_in(module: ModuleType) -> dict[str, Agent]:
     """The agents that a module holds, by name."""
-    return {name: value for name, value in vars(module).items() if isinstance(value, Agent)}
+    return {name: value for name, value in vars(module).items() if isinstance(value, Agent) and value.has_a_step}
 
 
 def _offer(module: ModuleType) -> str:
