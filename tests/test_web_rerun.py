@@ -22,8 +22,11 @@ from agentreplay.examples import refunds
 from agentreplay.recorder.locate import open_store
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
+from agentreplay.replay.outline import entries_of
 from agentreplay.webui.app import create_app
 from agentreplay.webui.reruns import Reruns
+from agentreplay.webui.step_views import step_view
+from event_builder import EventBuilder
 from flask import Flask
 from flask.testing import FlaskClient
 from web import client_of, page, recorded
@@ -160,7 +163,7 @@ def test_every_edit_is_told(site: Site) -> None:
         **{"way:9.1": "skip", "way:9.2": "answer", "answer:9.2": '{"receipt": "R"}'},
     )
     assert 'parameters + added tone "kind"' in told
-    assert 'input ~ changed (payload) null → "again"' in told
+    assert 'input ~ changed (input) null → "again"' in told
     assert "model ask is not made, and gives null" in told
     assert 'answer of tool issue_refund {"receipt": "R"}' in told
     assert 'added message {"role": "user", "content": "Be quick.\\nPlease."}' in told
@@ -169,6 +172,33 @@ def test_every_edit_is_told(site: Site) -> None:
     assert "1 not made" in told
     for option in ("--skip 9.1", '--tool-result \'9.2={"receipt": "R"}\'', "--param 'tone=\"kind\"'", "--input"):
         assert option in told
+
+
+def test_a_script_runs_a_form_without_leaving_the_page(site: Site) -> None:
+    """It is told where the re-run is; what is wrong comes as the parts of the page that say so."""
+    wrong = site.send(part=True, do="run", payload="{")
+    assert wrong.status_code == 422
+    assert 'data-for="error-payload">line 1' in wrong.get_data(as_text=True)
+    asked = site.send(part=True, do="run")
+    assert (asked.status_code, asked.headers["Location"]) == (201, "/reruns/1")
+
+
+@pytest.mark.parametrize(
+    ("standing", "said"),
+    [
+        ("running", "no answer yet"),
+        ("crashed", "in flight when it crashed"),
+        ("failed", "no answer was recorded"),
+    ],
+)
+def test_of_a_call_without_an_answer_is_said_what_is_known(standing: str, said: str) -> None:
+    """It may come as long as the run goes on."""
+    log = EventBuilder({})
+    log.begin()
+    log.call("1.1", "pay")
+    entry = next(entry for entry in entries_of(log.events) if entry.step == 1)
+    told = step_view(entry, log.events, lambda seq, field: lambda at, start: "", str, standing)
+    assert [view.result for view in told.calls] == [said]
 
 
 def test_the_form_works_without_a_script(site: Site) -> None:

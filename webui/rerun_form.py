@@ -174,11 +174,16 @@ def _json(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """An edit, besides those of the payload, for the eye: what it changes, or, if nothing stood before, what it is."""
+    """An edit, besides those of the payload, for the eye: what it changes, or, if nothing stood before, what it is.
+
+    Attributes:
+        whole: what a change of all of it is said to be a change of.
+    """
 
     title: str
     changes: Changes = field(default_factory=Changes)
     text: str = ""
+    whole: str = ""
 
 
 @dataclass(slots=True)
@@ -298,7 +303,7 @@ class _Reader:
         title = f"answer of {call.kind} {call.name}"
         changes = changes_to(call.given, text) if call.given is not MISSING else Changes()
         shown = readable(stored, SHOWN) if call.given is MISSING else "as recorded; the call is not made"
-        self.edits.append(Edited(title, changes, "" if changes else shown))
+        self.edits.append(Edited(title, changes, "" if changes else shown, "answer"))
         return stored
 
     def _messages(self) -> Iterator[Any]:
@@ -318,4 +323,4 @@ class _Reader:
 
     def _row(self, title: str, changes: Changes) -> None:
         if changes:
-            self.edits.append(Edited(title, changes))
+            self.edits.append(Edited(title, changes, whole=title))

@@ -38,7 +38,7 @@ from .rerun_plan import KEPT, NAME, Ahead, Forecast, forecast, refuse_what_canno
 from .reruns import HOW, Reruns, Started
 from .run_pages import block_of, existing_step, overview_of, run_named
 from .site import Kept, site
-from .step_views import arguments_of
+from .step_views import arguments_of, is_refusal
 from .tree_views import edit_in_words
 from .views import run_row
 
@@ -143,15 +143,22 @@ def asked(run: str, step: int) -> AnyResponse:
     base = base_of(info, live_step(info, step))
     draft = draft_of(request.form)
     do = request.form.get("do", "check")
-    if request.headers.get("X-Part") is not None:
-        return html_answer(render("parts/rerun_check.html", **frame(), **_plan_context(info, step, draft, base)))
+    is_part, status = request.headers.get("X-Part") is not None, 200
     if do == "run":
         found = read(draft, base)
         if not found.errors:
             refuse_what_cannot_be(info, step, found.request)
             kept = {name: list(texts) for name, texts in request.form.lists() if name not in ("csrf", "do")}
-            return redirect(path_url("reruns", reruns().start(info, step, found.request, kept).number), 303)
-        return _form_page(info, step, draft, base, status=422)
+            url = path_url("reruns", reruns().start(info, step, found.request, kept).number)
+            return Response(status=201, headers={"Location": url}) if is_part else redirect(url, 303)
+        status = 422
+    if is_part:
+        context = _plan_context(info, step, draft, base)
+        checked = html_answer(render("parts/rerun_check.html", **frame(), **context))
+        checked.status_code = status
+        return checked
+    if status == 422:
+        return _form_page(info, step, draft, base, status=status)
     if do == "part":
         part = request.form.get("part", "")
         draft.at, draft.payload = part, fresh_draft(base, part).payload
@@ -320,22 +327,29 @@ def _told(info: RunInfo, step: int, asked: Asked, ahead: Forecast) -> dict[str, 
         "more_calls": max(len(plan.calls) - CALLS, 0),
         "payload_rows": _rows(plan.changes, info, step),
         "more_changes": max(len(plan.changes) - CHANGES, 0),
-        "other_edits": [(edit.title, _rows(edit.changes, info, step, here=False), edit.text) for edit in asked.edits],
+        "other_edits": [(edit.title, _rows(edit.changes, info, step, edit.whole), edit.text) for edit in asked.edits],
         "nothing_edited": not edits,
         "heard": wrong or ", ".join(filter(None, heard)),
         "command": "" if asked.errors else command_of(info.id, step, asked.request, plan.changes, reruns().app),
     }
 
 
-def _rows(changes: Changes, info: RunInfo, step: int, *, here: bool = True) -> list[ChangeRow]:
-    """Changes as rows; what is new has no address yet, so it is written out, as far as there is room."""
+def _rows(changes: Changes, info: RunInfo, step: int, whole: str = "") -> list[ChangeRow]:
+    """Changes as rows; what is new has no address yet, so it is written out, as far as there is room.
+
+    Args:
+        changes: of the payload, or of what `whole` says.
+        info, step: of which state the payload is changed.
+        whole: what is edited, if that is not the payload.
+    """
     shown = changes[:CHANGES]
-    old_at = state_values(info.id, step - 1) if here else _nowhere
-    rows = change_rows(shown, lambda change: None, old_at, _nowhere)
-    return [
-        replace(row, new=readable(change.new, 2 * SHOWN)) if is_container(change.new) and change.kind != "move" else row
-        for row, change in zip(rows, shown, strict=True)
-    ]
+    rows = change_rows(shown, lambda change: None, _nowhere if whole else state_values(info.id, step - 1), _nowhere)
+    told = []
+    for row, change in zip(rows, shown, strict=True):
+        path = row.path if change.keys or not whole else f"({whole})"
+        is_written = is_container(change.new) and change.kind != "move"
+        told.append(replace(row, path=path, new=readable(change.new, 2 * SHOWN) if is_written else row.new))
+    return told
 
 
 def _nowhere(pointer: str, start: int) -> str:
@@ -394,6 +408,7 @@ def _started_context(started: Started) -> dict[str, Any]:
         "problem": problem,
         "divergences": [],
         "output": "" if problem else started.process.err.text().strip(),
+        "is_refused": child is not None and is_refusal(site().end_of(child).error),
         "was_stopped": started.process.stopped,
         "rows": [],
         "steps_url": "",

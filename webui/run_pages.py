@@ -17,6 +17,7 @@ from ..recorder.values import dumps
 from ..replay.between import stored_part
 from ..replay.changes import MISSING
 from ..replay.difference import Difference
+from ..replay.listing import standing
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.paths import display_keys, keys_of, split
 from ..replay.readable import visible
@@ -263,7 +264,9 @@ def step_context(info: RunInfo, step: int, part: str) -> dict[str, Any]:
     events, total = found.reader.share_of(info, step, damage)
     entry = found.reader.entry(info, step, events, damage)
     problem = damage.get(step, "")
-    view = step_view(entry, events, lambda seq, field: event_values(info.id, seq, field), _name_of(found))
+    view = step_view(
+        entry, events, lambda seq, field: event_values(info.id, seq, field), _name_of(found), standing(info)
+    )
     view.more_events += total - len(events)
     nothing = info.head_seq < 0  # a run that has just been made has no events yet
     deferred = not nothing and not found.reader.is_quick(info, max(step - 1, 0))

@@ -30,6 +30,9 @@ MESSAGES: Final = 20
 STORED: Final = TEXT
 """Bytes of an event that cannot be read that are shown."""
 
+UNANSWERED: Final = {"running": "no answer yet", "silent": "no answer yet", "crashed": "in flight when it crashed"}
+"""What is known of a call without an answer, by how its run stands; of a run that has ended, that none was recorded."""
+
 FEW_NODES: Final = 40
 """Nodes of the trees of calls and requests, of which there may be many."""
 
@@ -149,10 +152,15 @@ class StepView:
     events: list[EventView] = field(default_factory=list)
     more_events: int = 0
     error: str = ""
+    is_refused: bool = False
 
 
 def step_view(
-    entry: RoundEntry, events: Sequence[Event], address: EventAddress, name_of: Callable[[str], str]
+    entry: RoundEntry,
+    events: Sequence[Event],
+    address: EventAddress,
+    name_of: Callable[[str], str],
+    standing: str = "running",
 ) -> StepView:
     """What a page shows of a step.
 
@@ -161,7 +169,9 @@ def step_view(
         events: its share of the log.
         address: gives the addresses of what is not sent.
         name_of: what a run of a uid is called.
+        standing: of the run, in a word.
     """
+    unanswered = UNANSWERED.get(standing, "no answer was recorded")
     decided = next((event for event in reversed(events) if event.kind == "step.decided"), None)
     view = StepView(
         step=entry.step,
@@ -186,7 +196,7 @@ def step_view(
     for call in entry.calls[:CALLS]:
         depth[call.call] = depth[call.within] + 1 if call.within in depth else 0
         asked = requests.get(call.call, MISSING) if call.kind == "model" else call.asked
-        view.calls.append(call_view(call, asked, depth[call.call], address))
+        view.calls.append(call_view(call, asked, depth[call.call], address, unanswered))
     view.more_calls = max(len(entry.calls) - CALLS, 0)
     view.children = [(name_of(child.run), child.name, child.status) for child in entry.children]
     view.requests = [request_view(event, entry.calls, address) for event in entry.requests]
@@ -197,7 +207,13 @@ def step_view(
     ended = next((event for event in events if event.kind == "run.finished" and event.data.error is not None), None)
     if ended is not None:
         view.error = error_text(ended.data.error)
+        view.is_refused = is_refusal(view.error)
     return view
+
+
+def is_refusal(error: str) -> bool:
+    """Whether an error says that a re-run was not allowed to call a tool."""
+    return error.startswith("LiveCallRefused:")
 
 
 def text_of(text: str, address: Address, lines: int = LINES, limit: int = 3 * TEXT) -> Text:
@@ -228,8 +244,8 @@ def _facts(entry: RoundEntry) -> list[str]:
 # -- calls ----------------------------------------------------------------------------------------------------------
 
 
-def call_view(call: CallEntry, asked: Any, depth: int, address: EventAddress) -> CallView:
-    """A call; `asked` are its arguments, or the request to a model."""
+def call_view(call: CallEntry, asked: Any, depth: int, address: EventAddress, unanswered: str) -> CallView:
+    """A call; `asked` are its arguments, or the request to a model; `unanswered` is said of one without an answer."""
     facts = [("call", visible(call.call[:60])), ("model", call.model), ("safety", call.safety)]
     if isinstance(call.usage, Mapping):
         facts.append(
@@ -259,7 +275,7 @@ def call_view(call: CallEntry, asked: Any, depth: int, address: EventAddress) ->
         SIGN_OF_CALL.get(call.status, "●"),
         call.duration,
         arguments_of(asked),
-        _result(call),
+        unanswered if call.status == "open" else _result(call),
         depth,
         tuple([(name, str(value)) for name, value in facts if value]),
         tuple(asked_nodes),
@@ -301,8 +317,6 @@ def _short(value: Any) -> str:
 def _result(call: CallEntry) -> str:
     if call.error is not None:
         return visible(error_text(call.error)[:200])
-    if call.status == "open":
-        return "no answer yet"
     if call.streamed is not None:
         return _streamed_in_line(call.streamed)
     if call.answered is MISSING:

@@ -12,7 +12,7 @@ import agentreplay as ar
 import pytest
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.webui.export_html import html_of
-from looking import expect_fit
+from looking import expect_fit, expect_readable
 from playwright.sync_api import BrowserContext, Page, expect
 
 
@@ -100,3 +100,75 @@ def test_what_changed_inside_of_a_value_is_told_and_marked(tab: Page, written: t
     expect(row).to_have_class("replace found")
     tab.keyboard.press("ArrowLeft")
     expect(tab.locator("#payload")).to_contain_text('model="large"')
+
+
+def hard_to_show(folder: Path) -> Path:
+    """A run whose texts differ in what is hardly seen, with changes behind folds, odd keys and endless names."""
+    store = MemoryStore()
+    before: dict[str, Any] = {
+        "spaces": "a b",
+        "lines": "a\nb\nc",
+        "tab": "a\nb\\tc",
+        "wide": {f"k{at:02}": at for at in range(70)},
+        "odd": {"$type": "fake", "half \ud800": 1, "n": 1},
+        "huge": 16**1000,
+    }
+    after = before | {"spaces": "a  b", "lines": "a\r\nb\nc", "tab": "a\nb\tc", "odd": before["odd"] | {"n": 2}}
+    after["wide"] = before["wide"] | {"k40": "new", "k60": "new"}
+    with ar.record("two  spaces", before, store=store) as run:
+        with run.round() as r:
+            r.tool("n" * 10_000, {"m" * 10_000: 1}, lambda **given: "done")
+            r.change(payload=after)
+            r.decide(step="w" * 10_000)
+        run.complete("done")
+    file = folder / "hard.html"
+    file.write_bytes(html_of(store, store.run("run1")))
+    return file
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its file."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(hard_to_show, tmp_path_factory.mktemp("hard")).result()
+
+
+def test_what_is_hardly_seen_is_told_apart_in_a_file(tab: Page, hard: Path) -> None:
+    """Two spaces are two, a carriage return and a tab are escapes, also among lines."""
+    tab.goto(hard.as_uri())
+    payload = tab.locator("#payload").inner_text()
+    for shown in ('spaces "a  b" was "a b"', "a\\r\nb\nc", "a\nb\\tc", "0x1" + "0" * 300):
+        assert shown in payload
+    assert "two  spaces" in tab.locator("#title").inner_text()
+    tab.keyboard.press("ArrowLeft")
+    assert "a\nb\\\\tc" in tab.locator("#payload").inner_text()
+
+
+def test_a_file_shows_each_key_once_and_in_order(tab: Page, hard: Path) -> None:
+    """What is folded between two changes is between them."""
+    tab.goto(hard.as_uri())
+    wide = tab.locator("#payload li.inside", has_text="wide")
+    expect(wide.locator("li.rest")).to_have_text(["20 more keys", "19 more keys", "9 more keys"])
+    for _ in range(3):
+        wide.locator("li.rest button").first.click()
+    keys = wide.locator("ul .key").all_inner_texts()
+    assert [key.strip() for key in keys] == [f"k{at:02}" for at in range(70)]
+
+
+def test_an_object_with_odd_keys_changes_in_a_file_as_any_other(tab: Page, hard: Path) -> None:
+    """It is opened, and its values before and after are those that were recorded."""
+    tab.goto(hard.as_uri())
+    odd = tab.locator("#payload li.inside", has_text="odd")
+    expect(odd.locator("li")).to_have_text(['$type "fake"', "half \\ud800 1", "~n 2 was 1"])
+    tab.keyboard.press("ArrowLeft")
+    expect(tab.locator("#payload li", has_text="odd")).to_have_text('odd {"$type": "fake", "half \\ud800": 1, "n": 1}')
+
+
+def test_names_of_ten_thousand_characters_are_cut_in_a_file(tab: Page, hard: Path) -> None:
+    """Of steps, tools and arguments; the file fits every window, and axe-core finds nothing in it."""
+    tab.goto(hard.as_uri())
+    expect_fit(tab)
+    expect_readable(tab)
+    assert len(tab.locator("#head h2").inner_text()) < 120
+    assert len(tab.locator(".call summary").inner_text()) < 260
+    assert len(tab.locator("#steps").inner_text()) < 200

@@ -161,3 +161,49 @@ def test_a_server_that_only_reads_offers_no_rerun(tabs: Tabs, store: Path, tmp_p
         tabs.expect_status(403)
         page.goto(f"{tabs.address}/runs/run1/steps/7/rerun")
         expect(page.locator("main")).to_contain_text("started with --read-only")
+
+
+def test_a_plan_that_cannot_be_checked_says_so_and_nothing_is_run(tabs: Tabs, store: Path, tmp_path: Path) -> None:
+    """The server is gone: the edit stays, the plan is no longer about it, and there is nothing to press but "again"."""
+    with served(store, tmp_path / "leaving", "--app", "agentreplay.examples.refunds:step") as tabs.address:
+        page = tabs.open("/runs/run1/steps/7/rerun")
+        plan = page.get_by_role("complementary", name="What will happen")
+        expect(plan.get_by_role("button", name="Run from step 7")).to_be_enabled()
+    tabs.expect_no_server()
+    edit(page, '"percent": 40', '"percent": 40, "used": true')
+    expect(plan.get_by_role("alert")).to_contain_text("The server does not answer")
+    expect(plan.get_by_role("alert")).to_contain_text("What is told below is not about the form as it is now.")
+    expect(plan.get_by_role("button", name="Run from step 7")).to_be_disabled()
+    plan.get_by_role("button", name="Check again").click()
+    expect(plan.get_by_role("alert")).to_have_count(1)
+    assert '"used": true' in page.get_by_role("textbox", name="Payload as JSON").input_value()
+
+
+def test_a_run_that_cannot_be_asked_for_leaves_the_edit_where_it_is(tabs: Tabs, store: Path, tmp_path: Path) -> None:
+    """The page stays, with the error beside the form."""
+    with served(store, tmp_path / "leaving", "--app", "agentreplay.examples.refunds:step") as tabs.address:
+        page = tabs.open("/runs/run1/steps/7/rerun")
+        edit(page, '"percent": 40', '"percent": 40, "used": true')
+        expect(page.locator(".phase.edit")).to_contain_text("order.coupon.used")
+    tabs.expect_no_server()
+    page.get_by_role("button", name="Run from step 7").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    expect(page.get_by_role("button", name="Run from step 7")).to_be_disabled()
+    assert '"used": true' in page.get_by_role("textbox", name="Payload as JSON").input_value()
+
+
+def test_whoever_comes_back_to_the_form_finds_the_edit(tabs: Tabs) -> None:
+    """Text, boxes and the plan that belongs to them; a new visit begins with what was recorded."""
+    page = tabs.open("/runs/run1/steps/7/rerun")
+    edit(page, '"percent": 40', '"percent": 40, "used": true')
+    page.get_by_role("textbox", name="Message").fill("have another look")
+    expect(page.locator(".phase.edit")).to_contain_text("have another look")
+    page.get_by_role("button", name="Run from step 7").click()
+    expect(page.locator(".standing")).to_have_text(re.compile(r"run\d+ failed"))
+    expect(page.locator(".standing")).to_contain_text("tick the tool under “Called only if you allow it”")
+    page.go_back()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("have another look")
+    expect(page.locator(".phase.edit")).to_contain_text("order.coupon.used true")
+    page.goto(f"{tabs.address}/runs/run1")
+    page.goto(f"{tabs.address}/runs/run1/steps/7/rerun")
+    expect(page.locator(".phase.edit")).to_contain_text("Nothing is edited yet")

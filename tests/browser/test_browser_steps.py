@@ -264,7 +264,7 @@ def test_b_tells_what_ever_changed_the_value_that_has_the_focus(tabs: Tabs) -> N
     page = tabs.open("/runs/run1/steps/10")
     page.locator("#at").hover()
     page.keyboard.press("b")
-    expect(page.get_by_role("status").first).to_contain_text("Choose a value of the payload first")
+    expect(page.get_by_role("status").first).to_contain_text("Choose a value first, with the mouse or with Tab")
     page.locator("#payload summary", has_text="order").first.click()
     page.locator("#payload .node", has_text="total 77.7").hover()
     page.keyboard.press("b")
@@ -383,3 +383,22 @@ def test_two_columns_at_a_thousand_pixels_and_three_beyond(tabs: Tabs) -> None:
             if (box := page.locator(part).bounding_box()) is not None
         }
         assert len(lefts) == columns
+
+
+def test_the_address_is_that_of_the_step_that_is_shown(tabs: Tabs, tmp_path: Path) -> None:
+    """Also where the next one cannot be had, because the server is gone."""
+    with served(recorded(tmp_path, lambda store: record_long(store, 9)), tmp_path / "said") as tabs.address:
+        page = tabs.open("/runs/run1/steps/3")
+        expect(page.locator("#detail h2")).to_contain_text("Step 3")
+        page.keyboard.press("ArrowRight")
+        expect_path(page, "/runs/run1/steps/4")
+        expect(page.locator("#detail h2")).to_contain_text("Step 4")
+    tabs.expect_no_server()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("status").first).to_contain_text("The server does not answer")
+    expect(page.locator("a.step[aria-current]")).to_have_attribute("data-step", re.compile("[456]"))
+    page.wait_for_function("find('#detail h2').textContent.startsWith(`Step ${find('#at').textContent} `)")
+    shown = page.locator("#at").inner_text()
+    expect_path(page, f"/runs/run1/steps/{shown}")
+    expect(page.locator("a.step[aria-current]")).to_have_attribute("data-step", shown)

@@ -27,7 +27,7 @@ function rowOf(step, place) {
   bar.style.setProperty("--share", String(longest ? Math.max((step.seconds || 0) / longest, 0) : 0));
   bar.title = step.took;
   const delta = step.changes.length ? `${step.changes.length}` : "";
-  row.append(el("span", "number", String(step.n)), el("span", "word clip", shown(word)), dots, el("span", "delta", delta), bar);
+  row.append(el("span", "number", String(step.n)), el("span", "word clip", nameOf(word, 60)), dots, el("span", "delta", delta), bar);
   row.setAttribute("aria-label", heard(step));
   row.addEventListener("click", () => go(place));
   return row;
@@ -35,7 +35,7 @@ function rowOf(step, place) {
 
 function heard(step) {
   const counts = [counted(step.changes.length, "change"), counted(step.calls.length, "call")];
-  return [`step ${step.n}`, step.word || "", isFailed(step) ? "failed" : "", ...counts].filter(Boolean).join(", ");
+  return [`step ${step.n}`, step.word ? nameOf(step.word, 60) : "", isFailed(step) ? "failed" : "", ...counts].filter(Boolean).join(", ");
 }
 
 // -- the step ------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ function section(title, number, ...content) {
 
 function headOf(step) {
   const title = step.n ? `Step ${step.n}` : "The start";
-  const word = step.word ? ` · ${shown(step.word)}` : "";
+  const word = step.word ? ` · ${nameOf(step.word, 60)}` : "";
   const outcome = step.outcome ? ` → ${step.outcome}` : step.n ? " → in progress" : "";
   const facts = [step.took, step.tokens && `${step.tokens} tokens`, step.cost && `cost ${step.cost}`, `payload ${step.bytes}`].filter(Boolean).join(" · ");
   const head = [el("h2", isFailed(step) ? "failed" : "", title + word + outcome), el("p", "quiet", facts)];
@@ -91,7 +91,7 @@ function changeRow(change) {
   const isText = typeof old === "string" && typeof now === "string" && Math.max(old.length, now.length) > LONG;
   const before = () => el("span", "old data", inline(old, LONG));
   const after = () => el("span", "new data", inline(now, LONG));
-  if (change.kind === "move") row.append(el("span", "quiet", ` from ${shown(change.from)}`));
+  if (change.kind === "move") row.append(el("span", "quiet", ` from ${nameOf(change.from)}`));
   else if (change.kind === "add") row.append(" ", after());
   else if (change.kind === "remove") row.append(" ", before());
   else if (isText) row.append(words(old, now));
@@ -101,7 +101,7 @@ function changeRow(change) {
 }
 
 function causeOf(cause) {
-  const call = cause.call ? ` in call ${shown(cause.call)}` : "";
+  const call = cause.call ? ` in call ${nameOf(cause.call, 40)}` : "";
   return `event ${cause.seq}${call}${cause.why ? ": " + cut(shown(cause.why), 200) : ""}`;
 }
 
@@ -115,9 +115,9 @@ function words(old, now) {
   const box = el("div", "words data");
   for (const [name, list] of [["old", a], ["new", b]]) {
     const middle = list.slice(start, list.length - end).join("");
-    const head = before.length > 40 ? "…" + shown(before.slice(-40)) : shown(before);
-    const tail = after.length > 40 ? shown(after.slice(0, 40)) + "…" : shown(after);
-    box.append(el("div", name, head, el("mark", "", shown(cut(middle, 600))), tail));
+    const head = before.length > 40 ? "…" + exact(before.slice(-40)) : exact(before);
+    const tail = after.length > 40 ? exact(after.slice(0, 40)) + "…" : exact(after);
+    box.append(el("div", name, head, el("mark", "", exact(cut(middle, 600))), tail));
   }
   return box;
 }
@@ -142,7 +142,7 @@ function callRow(call) {
   const box = el("details", "");
   const mark = el("span", "dot " + call.status, CALLS[call.status] || "●");
   mark.setAttribute("aria-hidden", "true");
-  const line = el("summary", "", mark, " ", el("span", "name data", shown(call.name)));
+  const line = el("summary", "", mark, " ", el("span", "name data", nameOf(call.name, 80)));
   line.append(el("span", "data quiet", `(${argumentsOf(asked)})`));
   if (call.error) line.append(el("span", "error", "  " + cut(shown(call.error), 200)));
   else if (call.streamed) line.append(el("span", "quiet", " → "), el("span", "data", streamedInLine(call.streamed)));
@@ -153,7 +153,7 @@ function callRow(call) {
   box.addEventListener("toggle", () => {
     if (!box.open || box.childElementCount > 1) return;
     const facts = [call.kind, `call ${call.call}`, call.model, call.safety, call.usage && inline(call.usage, 120)];
-    box.append(el("p", "quiet", facts.filter(Boolean).map(shown).join(" · ")));
+    box.append(el("p", "quiet", facts.filter(Boolean).map((fact) => nameOf(fact)).join(" · ")));
     if (asked !== null) box.append(el("h4", "", "asked"), askedTree(asked));
     if (call.streamed) {
       const [words, text, chunks] = call.streamed;
@@ -177,7 +177,7 @@ function argumentsOf(asked) {
   if (asked === null || !isObject(asked)) return asked === null ? "" : inline(asked, LONG);
   const told = [];
   for (let place = 0; place < Math.min(asked.o.length, 10); place += 2) {
-    told.push(`${shown(asked.o[place])}=${inline(asked.o[place + 1], 40)}`);
+    told.push(`${nameOf(asked.o[place], 40)}=${inline(asked.o[place + 1], 40)}`);
   }
   return cut(told.join(", ") + (asked.o.length > 10 ? ", …" : ""), 160);
 }
@@ -193,7 +193,7 @@ function askedTree(asked) {
       rest.push(asked.o[place], value);
       continue;
     }
-    const title = `${shown(asked.o[place])}, ${counted(value.m.length, "message")}`;
+    const title = `${nameOf(asked.o[place], 80)}, ${counted(value.m.length, "message")}`;
     box.append(el("p", "quiet", title), conversation(messagesIn(value)));
   }
   if (rest.length) box.prepend(tree({ o: rest }, NO_MARKS, false));
@@ -221,7 +221,7 @@ function messageRow(message) {
   const rest = [];
   for (let place = 0; place < message.o.length; place += 2) {
     const key = message.o[place], value = message.o[place + 1];
-    if (key === "role" && typeof value === "string") row.prepend(el("h4", "", shown(value)));
+    if (key === "role" && typeof value === "string") row.prepend(el("h4", "", nameOf(value, 40)));
     else if (key === "content" && typeof value === "string") row.append(lines(value, "data"));
     else rest.push(key, value);
   }
@@ -230,10 +230,10 @@ function messageRow(message) {
 }
 
 function requestBox(request) {
-  const counts = Object.entries(request.counts).map(([name, number]) => `${shown(name)} ${number}`).join(", ");
-  const by = `${shown(request.by)}${request.call ? ` (call ${shown(request.call)})` : ""}`;
+  const counts = Object.entries(request.counts).map(([name, number]) => `${nameOf(name, 20)} ${number}`).join(", ");
+  const by = `${nameOf(request.by, 40)}${request.call ? ` (call ${nameOf(request.call, 40)})` : ""}`;
   const box = el("details", "fold");
-  const how = ` · ${shown(request.applier)} · ${counts || "no change"}`;
+  const how = ` · ${nameOf(request.applier, 60)} · ${counts || "no change"}`;
   box.append(el("summary", "", `event ${request.seq}, by ${by}`, el("span", "quiet", how)));
   box.addEventListener("toggle", () => {
     if (!box.open || box.childElementCount > 1) return;
@@ -245,11 +245,11 @@ function requestBox(request) {
 }
 
 const listOf = (name, items) => el("ol", name, ...items);
-const noteRow = ([kind, text]) => el("li", "", el("span", "quiet", shown(kind) + "  "), shown(text));
+const noteRow = ([kind, text]) => el("li", "", el("span", "quiet", nameOf(kind, 40) + " "), shown(text));
 
 function childRow(child) {
-  const status = ` ${shown(child.status)} `;
-  return el("li", "", "◆ ", el("b", "", shown(child.name)), status, el("span", "quiet data", shown(child.run)));
+  const status = ` ${nameOf(child.status, 20)} `;
+  return el("li", "", "◆ ", el("b", "", nameOf(child.name, 80)), status, el("span", "quiet data", nameOf(child.run, 40)));
 }
 
 function deedsOf(step) {
@@ -367,7 +367,7 @@ function search(text) {
 
 function tab(name) {
   document.body.dataset.tab = name;
-  document.querySelectorAll(".tab").forEach((one) => one.setAttribute("aria-selected", String(one.dataset.tab === name)));
+  document.querySelectorAll(".tab").forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.tab === name)));
 }
 
 function theme() {
@@ -379,7 +379,7 @@ function theme() {
 
 function contents() {
   const left = data.left_out;
-  const told = [`The run ${run.uid} of ${shown(run.agent)}: the payload after each step, its changes and what made them, `
+  const told = [`The run ${run.uid} of ${nameOf(run.agent, 80)}: the payload after each step, its changes and what made them, `
     + "calls, messages and decisions. It is text, and needs no network."];
   if (run.tags.length) told.push(`Its tags: ${run.tags.map(shown).join(", ")}.`);
   const out = [];
@@ -403,7 +403,7 @@ function facts() {
   $("standing").classList.add(run.status);
   $("standing").append(el("span", "mark", run.mark + " "), shown(run.status) + at);
   const tokens = run.tokens && `${run.tokens} tokens`;
-  const from = [run.entry_point && shown(run.entry_point), run.fork_of && `fork of ${run.fork_of}`];
+  const from = [run.entry_point && nameOf(run.entry_point, 80), run.fork_of && `fork of ${run.fork_of}`];
   const told = [counted(run.last, "step"), run.took, tokens, run.cost && `cost ${run.cost}`, run.started, ...from];
   $("facts").textContent = told.filter(Boolean).join(" · ");
   for (const tag of run.tags.slice(0, TAGS)) $("tags").append(el("span", "tag clip", shown(tag)));

@@ -19,6 +19,7 @@ let openAll = false;
 // -- text ----------------------------------------------------------------------------------------------------------
 
 const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+const READS_AS_ESCAPE = /\\(?=[\\nrtuUx\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs})/gu;
 const NAMED = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /** Text in which nothing acts or hides. */
@@ -31,8 +32,12 @@ function shown(text) {
   });
 }
 
+/** The same, so that different texts look different: a backslash that would read as the start of an escape stands twice. */
+const exact = (text) => shown(text.replace(READS_AS_ESCAPE, "\\\\"));
+
 const quoted = (text) => '"' + shown(text.replace(/\\/g, "\\\\")).replace(/"/g, '\\"') + '"';
 const cut = (text, limit) => text.length <= limit ? text : text.slice(0, limit - 1).trimEnd() + "…";
+const nameOf = (key, limit = 120) => typeof key === "number" ? String(key) : exact(cut(key, limit)) || '""';
 const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 /** An element with a class and children; texts become text. */
@@ -103,10 +108,10 @@ function whole(value, room = Infinity) {
 /** A text as lines, the first of them unless all are wanted. */
 function lines(text, name) {
   const box = el("div", "text " + (name || ""));
-  const all = text.replace(/\r\n/g, "\n").split("\n");
+  const all = text.split("\n");
   const isLong = all.length > LINES || text.length > 1200;
   const few = isLong ? cut(all.slice(0, LINES).join("\n"), 1200).split("\n") : all;
-  const put = (some) => box.replaceChildren(...some.map((line) => el("div", "line", shown(line) || "\u00a0")));
+  const put = (some) => box.replaceChildren(...some.map((line) => el("div", "line", exact(line) || "\u00a0")));
   put(few);
   const size = all.length > LINES ? counted(all.length, "line") : counted(text.length, "character");
   if (isLong) box.append(button("more", `all ${size}`, () => put(all)));
@@ -153,21 +158,24 @@ function children(value, keys, marks, open) {
     const inner = isList ? value[place] : value.o[2 * place + 1];
     return node(key, inner, [...keys, key], marks, open);
   };
-  const rest = [];
+  let rest = [];
+  const fold = () => {
+    if (!rest.length) return;
+    const more = el("li", "rest"), folded = rest;
+    const told = counted(folded.length, isList ? "more item" : "more key");
+    more.append(button("more", told, () => more.replaceWith(...folded.map(row))));
+    rows.push(more);
+    rest = [];
+  };
   for (let place = 0; place < total; place++) {
     const path = pathOf([...keys, isList ? place : value.o[2 * place]]);
-    if (place < limit || marks.at.has(path) || marks.inside.has(path)) rows.push(row(place));
+    if (place < limit || marks.at.has(path) || marks.inside.has(path)) { fold(); rows.push(row(place)); }
     else rest.push(place);
   }
-  if (rest.length) {
-    const more = el("li", "rest");
-    const told = counted(rest.length, isList ? "more item" : "more key");
-    more.append(button("more", told, () => more.replaceWith(...rest.map(row))));
-    rows.push(more);
-  }
+  fold();
   for (const change of marks.removed.get(pathOf(keys)) || []) {
     const gone = el("li", "remove");
-    gone.append(sign("remove"), el("span", "key", shown(change.keys[change.keys.length - 1])), " ");
+    gone.append(sign("remove"), el("span", "key", nameOf(change.keys[change.keys.length - 1])), " ");
     gone.append(el("span", "value", inline(change.old, INLINE)), hear("removed"));
     rows.push(gone);
   }
@@ -209,7 +217,7 @@ function label(key, keys, marks, isTagChanged = false) {
   const parts = [];
   if (change) parts.push(sign(change.kind));
   else if (isTagChanged) parts.push(sign("replace"));
-  if (key !== null) parts.push(el("span", "key", typeof key === "number" ? String(key) : shown(cut(key, 120)) || '""'));
+  if (key !== null) parts.push(el("span", "key", nameOf(key)));
   return parts;
 }
 
@@ -217,7 +225,7 @@ function was(keys, marks) {
   const change = marks.at.get(pathOf(keys));
   if (!change) return [];
   if (change.kind === "replace") return [el("span", "was", " was ", el("span", "old", inline(change.old, INLINE)))];
-  return change.kind === "move" ? [el("span", "was", ` was ${shown(change.from)}`)] : [hear("added")];
+  return change.kind === "move" ? [el("span", "was", ` was ${nameOf(change.from)}`)] : [hear("added")];
 }
 
 function leaf(key, value, keys, marks) {
@@ -233,7 +241,9 @@ function leaf(key, value, keys, marks) {
   } else if (kind === "left") {
     row.append(el("span", "left", whole(value)), value.s ? lines(value.s + "…", "left") : "");
   } else {
-    row.append(el("span", "value is-" + kind, whole(value)), ...was(keys, marks));
+    const text = whole(value);
+    if (text.length <= 400) row.append(el("span", "value is-" + kind, text), ...was(keys, marks));
+    else row.append(...was(keys, marks), lines(text, "is-" + kind));
   }
   return row;
 }

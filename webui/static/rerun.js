@@ -13,8 +13,35 @@ class Form {
     form.addEventListener("change", (event) => { if (event.target.matches("[data-checked]")) this.soon(0); });
     form.addEventListener("submit", (event) => this.submitted(event));
     form.addEventListener("keydown", (event) => this.key(event));
+    this.restore();
     for (const area of findAll("textarea.code", form)) this.fit(area);
     find("[aria-invalid='true']", form)?.focus();
+  }
+
+  // What was edited is kept with this place in the browser's history: whoever comes back to it finds it again.
+  keep() {
+    const fields = {};
+    for (const one of this.fields()) fields[this.nameOf(one)] = one.type === "checkbox" || one.type === "radio" ? one.checked : one.value;
+    history.replaceState({ ...history.state, fields }, "");
+  }
+
+  restore() {
+    const kept = history.state?.fields;
+    if (!kept) return;
+    for (const one of this.fields()) {
+      const value = kept[this.nameOf(one)];
+      if (typeof value === "boolean") one.checked = value;
+      else if (value !== undefined) one.value = value;
+    }
+    this.soon(0);
+  }
+
+  fields() { return findAll("[data-checked]", this.form); }
+
+  // Radio buttons and check boxes share a name, and messages have one each.
+  nameOf(one) {
+    if (one.type === "checkbox" || one.type === "radio") return `${one.name}=${one.value}`;
+    return `${one.name}#${findAll(`[name="${CSS.escape(one.name)}"]`, this.form).indexOf(one)}`;
   }
 
   // Where the browser does not size a field by what is in it.
@@ -32,7 +59,37 @@ class Form {
 
   soon(pause) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.check(), pause);
+    this.timer = setTimeout(() => { this.keep(); this.check(); }, pause);
+  }
+
+  send(what, signal) {
+    const body = new URLSearchParams(new FormData(this.form));
+    body.set("do", what);
+    return fetch(this.form.action, { method: "POST", body, headers: { "X-Part": "1" }, signal, redirect: "error" });
+  }
+
+  async why(answer) {
+    if (answer.status === 413) return new Error("This is too large to be sent.");
+    const told = elements(await answer.text()).find((node) => node.matches?.("main"))?.querySelector(".data");
+    return new Error(told?.textContent || `The server cannot check this (${answer.status}). Load the page again.`);
+  }
+
+  // What stands beside the form is not about it any more: it says so, and nothing is run that nobody was told of.
+  stale(error) {
+    if (error.name === "AbortError") return;
+    const why = error instanceof TypeError ? "The server does not answer. Is it still running?" : error.message;
+    const plan = find("#plan");
+    find(".stale", plan)?.remove();
+    const told = make("p", "inside error stale", `✕ ${why} What is told below is not about the form as it is now.`);
+    told.setAttribute("role", "alert");
+    const again = make("button", "button small", "Check again");
+    again.type = "button";
+    again.addEventListener("click", () => this.check());
+    told.append(" ", again);
+    find(".go", plan)?.after(told);
+    plan.classList.add("is-stale");
+    const run = find("button[value='run']", plan);
+    if (run) { run.disabled = true; run.textContent = run.dataset.title || run.textContent; }
   }
 
   async check() {
@@ -41,16 +98,12 @@ class Form {
     this.asking = new AbortController();
     const waits = setTimeout(() => { if (turn === this.turn) find("#plan").classList.add("waiting"); }, 300);
     try {
-      const body = new URLSearchParams(new FormData(this.form));
-      body.set("do", "check");
-      const answer = await fetch(this.form.action, {
-        method: "POST", body, headers: { "X-Part": "1" }, signal: this.asking.signal, redirect: "error",
-      });
-      if (!answer.ok) throw new Error(answer.status === 413 ? "This is too large to be sent." : `The server cannot check this (${answer.status}). Load the page again.`);
+      const answer = await this.send("check", this.asking.signal);
+      if (!answer.ok) throw await this.why(answer);
       const pieces = elements(await answer.text());
       if (turn === this.turn) this.put(pieces);
     } catch (error) {
-      complain(error);
+      if (turn === this.turn) this.stale(error);
     } finally {
       clearTimeout(waits);
       if (turn === this.turn) find("#plan").classList.remove("waiting");
@@ -58,6 +111,7 @@ class Form {
   }
 
   put(pieces) {
+    find("#plan").classList.remove("is-stale");
     const focus = document.activeElement, within = find("#plan").contains(focus);
     const key = within ? [focus.name, focus.value, focus.tagName] : null;
     const open = findAll("#plan details").map((fold) => fold.open);
@@ -76,12 +130,28 @@ class Form {
     if (heard && heard.dataset.heard !== this.heard) find("#heard").textContent = this.heard = heard.dataset.heard;
   }
 
-  submitted(event) {
+  // A run is asked for without leaving the page, so that an error does not take the edit with it.
+  async submitted(event) {
+    this.keep();
     if (event.submitter?.value !== "run") return;
-    if (this.running) { event.preventDefault(); return; }
+    event.preventDefault();
+    if (this.running) return;
     this.running = true;
+    clearTimeout(this.timer);
+    this.asking?.abort();
+    const turn = ++this.turn, title = event.submitter.textContent;
+    event.submitter.dataset.title = title;
     event.submitter.textContent = "Starting…";
-    addEventListener("pageshow", () => { this.running = false; }, { once: true });
+    try {
+      const answer = await this.send("run");
+      if (answer.status === 422) this.put(elements(await answer.text()));
+      else if (!answer.ok) throw await this.why(answer);
+      else return location.assign(answer.headers.get("Location"));
+    } catch (error) {
+      if (turn === this.turn) this.stale(error);
+    } finally {
+      this.running = false;
+    }
   }
 }
 

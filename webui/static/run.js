@@ -12,6 +12,7 @@ class RunPage {
     this.chosen = Number(page.dataset.chosen);
     this.last = Number(page.dataset.last);
     this.details = new Map();
+    this.shown = this.chosen;
     this.turn = 0;
     this.pushed = 0;
     this.query = new URL(location.href).searchParams.get("part") || "";
@@ -76,10 +77,38 @@ class RunPage {
     return `${this.steps}/${step}${rest}${this.query ? `?part=${encodeURIComponent(this.query)}` : ""}`;
   }
 
-  // Goes to a step: the row and the address at once, the details as soon as they are there.
+  // Goes to a step: the row at once, the details as soon as they are there, and with them the address. Where they do
+  // not come, the step that is shown is the chosen one again.
   async go(step, push = true) {
     if (step < 0 || step > this.last || Number.isNaN(step)) return;
     const turn = ++this.turn;
+    this.choose(step);
+    const waits = setTimeout(() => { if (turn === this.turn) find("#detail").classList.add("waiting"); }, 200);
+    try {
+      const html = await this.detail(step);
+      if (turn !== this.turn) return;
+      this.fill(html);
+      this.shown = step;
+      if (push) this.push(step);
+      this.settle(true);
+    } catch (error) {
+      complain(error);
+      if (turn !== this.turn) return;
+      this.choose(this.shown);
+      if (!push) history.replaceState(null, "", this.url(this.shown));
+    } finally {
+      clearTimeout(waits);
+      if (turn === this.turn) find("#detail").classList.remove("waiting");
+    }
+  }
+
+  push(step) {
+    const soon = Date.now() - this.pushed < 700;
+    history[soon ? "replaceState" : "pushState"](null, "", this.url(step));
+    this.pushed = Date.now();
+  }
+
+  choose(step) {
     this.chosen = step;
     find("#slider").value = step;
     find("#slider").setAttribute("aria-valuetext", `step ${step}`);
@@ -87,23 +116,6 @@ class RunPage {
     find("[data-go='-1']").href = this.url(Math.max(step - 1, 0));
     find("[data-go='1']").href = this.url(Math.min(step + 1, this.last));
     this.list.mark(step);
-    if (push) {
-      const soon = Date.now() - this.pushed < 700;
-      history[soon ? "replaceState" : "pushState"](null, "", this.url(step));
-      this.pushed = Date.now();
-    }
-    const waits = setTimeout(() => { if (turn === this.turn) find("#detail").classList.add("waiting"); }, 200);
-    try {
-      const html = await this.detail(step);
-      if (turn !== this.turn) return;
-      this.fill(html);
-      this.settle(true);
-    } catch (error) {
-      complain(error);
-    } finally {
-      clearTimeout(waits);
-      if (turn === this.turn) find("#detail").classList.remove("waiting");
-    }
   }
 
   detail(step) {
