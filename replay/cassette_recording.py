@@ -115,13 +115,17 @@ class Start:
         if tokens := find_tokens(given):
             raise UsageError(
                 f"{cassette.path} begins with a secret that was replaced, at {tokens[0]}, so nothing says what to "
-                f"begin with: {BODY}"
+                f"begin with: {SAY}"
             )
         payload, input, params = [exactly(value, f"the {name} of {cassette.path}") for name, value in given.items()]
         return cls(payload, input, params, data.max_rounds, recorded_logger(data.logger))
 
 
-BODY: Final = "have the test run the agent in its body, without app= and without the fixture, as it would run it live"
+SAY: Final = (
+    "say it by payload= in the marker, give a function that runs the agent, or run the agent in the test's body, "
+    "without app= and without the fixture"
+)
+"""What to do where nothing says how an agent begins."""
 
 
 def begun(app: App, start: Start | None) -> Any:

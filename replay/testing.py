@@ -20,11 +20,12 @@ from typing import Any, Final, Literal
 from ..recorder.attaching import waits
 from ..recorder.errors import AgentReplayError, CassetteDiverged, Divergence, ImportFailed, UsageError
 from ..recorder.exporting import export_run
+from ..recorder.log_end import last_round
 from ..recorder.loop import Agent
 from ..recorder.store import EventStore, RunInfo
 from .advice import hint_in_test
 from .cassette_file import OpenedCassette, open_cassette
-from .cassette_recording import BODY, KEEPING, Kept, Start, Take, abegun, begun, rules_for
+from .cassette_recording import KEEPING, SAY, Kept, Start, Take, abegun, begun, rules_for
 from .changes import MISSING
 from .divergence import Difference
 from .replayer import App, ReplayResult, areplay, replay
@@ -184,21 +185,23 @@ class CassetteTest:
     # -- going on --------------------------------------------------------------------------------------
 
     def _went_on(self, cassette: OpenedCassette) -> ReplayResult | None:
+        step = last_round(cassette.store, cassette.info)
         with named(cassette):
             resume(cassette.info, self.agent, store=cassette.store, take_over=True, ignore=self.ignore)
-        self._keep(cassette)
+        self._keep(cassette, step)
         return None if self.is_body else self._replayed(cassette)
 
     async def _awent_on(self, cassette: OpenedCassette) -> ReplayResult | None:
+        step = last_round(cassette.store, cassette.info)
         with named(cassette):
             await aresume(cassette.info, self.agent, store=cassette.store, take_over=True, ignore=self.ignore)
-        self._keep(cassette)
+        self._keep(cassette, step)
         return None if self.is_body else await self._areplayed(cassette)
 
-    def _keep(self, cassette: OpenedCassette) -> None:
-        """Write a run that has gone on."""
+    def _keep(self, cassette: OpenedCassette, step: int) -> None:
+        """Write a run that has gone on in a step."""
         export_run(cassette.info.uid, self.path, store=cassette.store)
-        self._note("went on", f"from step {max(cassette.info.steps, 1)}", cassette.store.run(cassette.info.uid))
+        self._note("went on", f"from step {max(step, 1)}", cassette.store.run(cassette.info.uid))
 
     # -- recording -------------------------------------------------------------------------------------
 
@@ -231,7 +234,7 @@ class CassetteTest:
         if cassette is None:
             raise UsageError(
                 f"there is no cassette {self._name}, so nothing says what the agent {self.agent.name!r} begins with: "
-                f"{BODY}; or say it, by payload= in the marker or a function that runs the agent"
+                + SAY
             )
         return Start.of(cassette)
 

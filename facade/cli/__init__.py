@@ -23,7 +23,7 @@ VERBS = {
     "state": Verb("Look", "inspect", "Show the payload after a step."),
     "diff": Verb("Look", "inspect", "Show what a step changed, and what caused it."),
     "blame": Verb("Look", "blame", "Show every event that ever changed a value, newest first."),
-    "watch": Verb("Look", "watching", "Show what an expression comes to at every step, and where that changes."),
+    "watch": Verb("Look", "watching", "Show what an expression comes to step by step, and where it changes."),
     "ui": Verb("Look", "ui", "Look at recorded runs in a browser.", runs_agents=True),
     "compare": Verb("Look", "comparing", "Put two runs side by side, and say where they part first."),
     "tree": Verb("Look", "comparing", "Show the forks and child runs of a run, and what it comes from."),

@@ -25,7 +25,7 @@ from .options import VerbCommand, json_option, store_option
 @click.option("--full", is_flag=True, help="Write long values whole, and every change.")
 @json_option
 def watch(run: str, expression: str, store: str | None, whole: bool, full: bool, as_json: bool) -> None:
-    """Show what an expression comes to at every step, and where that changes.
+    """Show what an expression comes to step by step, and where it changes.
 
     The language is JMESPath (https://jmespath.org): order.total, items[0].price, length(history),
     sum(items[].price). A tuple is a list in it, an object is its fields, and a Decimal or a date is the text that it
