@@ -52,7 +52,6 @@ from .store import EventStore, RunInfo, new_uid
 
 if TYPE_CHECKING:
     from .calls import Call
-    from .flow_logger import Visit
 
 logger = logging.getLogger("agentreplay")
 
@@ -93,9 +92,6 @@ class RunRecorder:
         UsageError: an argument cannot be meant.
         StoreError, RecordingFailed: the run cannot be recorded, and the policy is to raise.
     """
-
-    visit: Visit | None = None
-    """The visit of a node that is under way, where the run is a workflow's."""
 
     def __init__(
         self,
@@ -155,6 +151,7 @@ class RunRecorder:
         self.attachment = attachment
         self.guard = guard
         self.context: Any = None
+        self.ending: Any = None
         self.open_streams: dict[Call, None] = {}  # calls whose streams were neither read to the end nor closed
         self.due_threads: dict[object, float] = {}  # started or submitted at that time, and not at work yet
         self.threads: dict[int, int] = {}  # the ident of each that the run has started, and how often it is at work
@@ -562,11 +559,17 @@ class RunRecorder:
             call.left_open()
         self._tell_uncaptured()
 
-    def suspend(self, reason: str) -> None:
-        """End this process's part of an interrupted run, which may be resumed."""
+    def suspend(self, reason: str, result: Mapping[str, Any] | None = None) -> None:
+        """End this process's part of an interrupted run, which may be resumed.
+
+        Args:
+            reason: why.
+            result: the AgentResult, of an agent whose own result it has more in than the questions.
+        """
         self._before_the_end()
         interrupts = [raised.interrupt for raised in self.interrupts]
-        self.emit("run.suspended", RunSuspendedData(reason=reason, interrupts=interrupts))
+        told = {} if result is None else {"result": dict(result)}
+        self.emit("run.suspended", RunSuspendedData(reason=reason, interrupts=interrupts, **told))
 
     def go_on(self, answers: Mapping[str, Any]) -> None:
         """Go on with a run that this very process has suspended, in the round in which it asked.

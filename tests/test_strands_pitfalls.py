@@ -266,6 +266,9 @@ def test_interrupts_are_in_the_result(store: EventStore) -> None:
     assert "interrupts" not in result.to_dict()
     run = store.runs()[0]
     assert [one.data.reason for one in events(store, run, "interrupt.raised")] == ["it is kept"]
+    (suspended,) = events(store, run, "run.suspended")
+    assert suspended.data.result["interrupts"][0]["name"] == "sure"
+    assert suspended.data.result["metrics"]["cycleCount"] == 1
 
 
 # -- 8: malformed input ------------------------------------------------------------------------------------------

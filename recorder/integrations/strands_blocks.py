@@ -118,7 +118,7 @@ class SdkRun(Recording, ABC):
         self._recorder.finish_round("interrupted")
         _, _, value, result = self.summed_up(self.came_to)
         self._ends("interrupted", value, result)
-        self._recorder.suspend("interrupt")
+        self._recorder.suspend("interrupt", result.document())
 
     def _finish(self) -> None:
         status, stop_reason, value, result = self.summed_up(self.came_to)

@@ -136,4 +136,4 @@ def _alike(kept: Messages, messages: list[Any]) -> int:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return bool(one["role"] == other["role"] and one["content"] == other["content"])
+    return bool(one.get("role") == other.get("role") and one.get("content") == other.get("content"))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -40,6 +41,7 @@ _LIVE: Final = ("invocation_state", "cancel_signal", "agent_metadata", "model_st
 _POSITIONAL: Final = ("messages", "tool_specs", "system_prompt")
 
 _seams: Final[dict[int, ModelSeam]] = {}
+_lock: Final = threading.Lock()
 
 
 class ModelSeam:
@@ -55,25 +57,30 @@ class ModelSeam:
     @classmethod
     def hold(cls, model: Model, holder: object) -> None:
         """Have the calls of a model recorded within runs, until everybody who holds that lets go."""
-        seam = _seams.get(id(model))
-        if seam is None:
-            seam = _seams[id(model)] = cls(model)
-            model.stream = recorded_stream(model, model.stream)  # type: ignore[method-assign]  # on this instance
-            if counts_at_provider(model):
-                model.count_tokens = recorded_count(model.count_tokens)  # type: ignore[method-assign]  # likewise
-        if holder not in seam._holders:
-            seam._holders.append(holder)
+        with _lock:
+            seam = _seams.get(id(model))
+            if seam is None:
+                seam = _seams[id(model)] = cls(model)
+                model.stream = recorded_stream(model, model.stream)  # type: ignore[method-assign]  # on this instance
+                if counts_at_provider(model):
+                    model.count_tokens = recorded_count(model.count_tokens)  # type: ignore[method-assign]  # likewise
+            if holder not in seam._holders:
+                seam._holders.append(holder)
 
     @classmethod
     def let_go(cls, holder: object) -> None:
         """Hold no model any more."""
-        for seam in [seam for seam in list(_seams.values()) if holder in seam._holders]:
-            seam._holders.remove(holder)
-            if not seam._holders:
-                del _seams[id(seam.model)]
-                for name in ("stream", "count_tokens"):
-                    vars(seam.model).pop(name, None)
-                vars(seam.model).update(seam._own)
+        with _lock:
+            for seam in [seam for seam in _seams.values() if holder in seam._holders]:
+                seam._holders.remove(holder)
+                if not seam._holders:
+                    del _seams[id(seam.model)]
+                    seam._restore()
+
+    def _restore(self) -> None:
+        for name in ("stream", "count_tokens"):
+            vars(self.model).pop(name, None)
+        vars(self.model).update(self._own)
 
 
 def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[..., Any]:
