@@ -10,16 +10,17 @@ from typing import Any
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.memory_store import MemoryStore
-from recorded import kinds
+from recorded import kinds, until
 
-SOON = 0.05
-"""Seconds after which a run is cancelled that waits for ever."""
+reached: list[bool] = []
+"""Whether the code of a run that is to be cancelled has come to where it waits."""
 
 
 @ar.tool(safety="pure")
 async def ask(what: str) -> str:
     """A tool that answers, or hangs."""
     if what.startswith("hang"):
+        reached.append(True)
         await asyncio.Event().wait()
     return what
 
@@ -29,8 +30,13 @@ def cancelled(step: Callable[..., Any]) -> tuple[MemoryStore, Any]:
     store, agent = MemoryStore(), ar.agent("waiting")(step)
 
     async def run() -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(agent.arun({}, store=store), SOON)
+        reached.clear()
+        task = asyncio.create_task(agent.arun({}, store=store))
+        await until(lambda: reached)
+        await asyncio.sleep(0.02)  # for what goes on beside
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
     asyncio.run(run())
     return store, agent
@@ -49,11 +55,13 @@ async def at_several_calls(round_index: int, context: ar.Context) -> Any:
 
 async def at_a_pause(round_index: int, context: ar.Context) -> Any:
     await ask("first")
+    reached.append(True)
     await asyncio.sleep(60)
 
 
 async def at_what_is_not_recorded(round_index: int, context: ar.Context) -> Any:
     await ask("first")
+    reached.append(True)
     await asyncio.Event().wait()
 
 

@@ -298,3 +298,22 @@ def test_a_coroutine_that_nobody_awaits_is_no_difference() -> None:
     store = MemoryStore()
     asyncio.run(using(unawaited).arun({}, store=store))
     assert ar.replay("run1", using(unawaited), store=store).verdict == "identical"
+
+
+def test_a_stream_that_is_left_open_behind_the_end_of_the_run_holds_up_no_replay() -> None:
+    """The event loop closes it when the run is over, and nobody sees to turns any more."""
+    kept: list[Any] = []
+
+    @ar.model
+    async def tell() -> AsyncGenerator[str, None]:
+        for word in ("one", "two", "three"):
+            yield word
+
+    @ar.agent("listener")
+    async def step(round_index: int, context: ar.Context) -> ar.Complete[str]:
+        kept.append(tell())
+        return ar.Complete(await anext(kept[-1]))
+
+    store = MemoryStore()
+    assert step.run({}, store=store).value == "one"
+    assert ar.replay("run1", step, store=store).verdict == "identical"
