@@ -147,7 +147,7 @@ class _Encoder:
             return {"$type": "opaque", "class": value.cls, "repr": value.text}
         entry = self._types.of(cls)
         if entry is not None and entry.encode is not None:
-            tag: dict[str, Any] = {"$type": "registered", "class": entry.name, "value": None}
+            tag: dict[str, Any] = {"$type": "registered", "class": entry.name_in_logs, "value": None}
             put(entry.encode(value), tag, "value", slots)
             return tag
         writer = writer_for(cls) or (write_object if entry is not None else None)
@@ -155,7 +155,7 @@ class _Encoder:
             return self._give_up(value)
         stored = writer(value, slots)
         if entry is not None:
-            stored["class"] = entry.name
+            stored["class"] = entry.name_in_logs
             if entry.fields:
                 as_in_logs(stored, entry.fields, slots)
         return stored

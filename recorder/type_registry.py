@@ -23,6 +23,7 @@ class RegisteredType:
     Attributes:
         cls, name, encode, decode: as `TypeRegistry.register` has them.
         fields: names of fields that logs call otherwise → what they call them.
+        is_named: whether the name was given; else it is that of the class.
     """
 
     cls: type
@@ -30,6 +31,12 @@ class RegisteredType:
     encode: Callable[[Any], Any] | None = None
     decode: Callable[[Any], Any] | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    is_named: bool = False
+
+    @property
+    def name_in_logs(self) -> str:
+        """What logs call the class: the name that was given, or its own, which a replay of moved code may change."""
+        return self.name if self.is_named else class_name(self.cls)
 
 
 class TypeRegistry:
@@ -79,7 +86,7 @@ class TypeRegistry:
         if fields and len({*fields.values()}) < len(fields):
             raise UsageError(f"fields= gives two fields of {class_name(cls)} one name in logs; each has its own")
         own_name = class_name(cls)
-        entry = RegisteredType(cls, name or own_name, encode, decode, dict(fields or {}))
+        entry = RegisteredType(cls, name or own_name, encode, decode, dict(fields or {}), name is not None)
         other = self._by_name.get(entry.name)
         # The same class defined again (a reloaded module, a notebook cell) takes its name over; another may not.
         if other is not None and name is not None and class_name(other.cls) != own_name and other.name == name:
