@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
@@ -26,7 +27,7 @@ from .events import (
     ScratchpadChangedData,
     SkillActivatedData,
 )
-from .flow_logger import Diagnostics, FlowLogger, Logger, Visit, say
+from .flow_logger import Diagnostics, FlowLogger, Logger, say, visit_here
 from .frozen import freeze
 from .introspection import clean, isinstance_of
 from .looking import Looks
@@ -34,7 +35,7 @@ from .messages import Messages
 from .payload import build_request
 from .reads import RecordedRandom
 from .run_recorder import RunRecorder
-from .scope import Scope
+from .scope import Scope, Visit
 from .scratchpad import items_of, merge_scratchpad
 from .signals import Interrupted
 from .signals import Signal as Signal
@@ -84,7 +85,8 @@ class Context:
         self.params: Mapping[str, Any] = freeze(copy_value(dict(params or {})))
         self.random = RecordedRandom(lambda draw, given: recorder.read("random", draw, arguments=given))
         self._scratchpad: dict[str, Any] = {}
-        self._sub_logger: tuple[int, Visit | None, FlowLogger] | None = None
+        # As long as anybody has one, it is the one of its part; what nobody has cannot be told from another.
+        self._sub_loggers: WeakValueDictionary[Visit | int, FlowLogger] = WeakValueDictionary()
 
     # -- the round -----------------------------------------------------------------------------------
 
@@ -101,13 +103,13 @@ class Context:
     @property
     def node(self) -> str | None:
         """Id of the node that is visited; None outside of a workflow."""
-        visit = self._recorder.visit
+        visit = visit_here(self._recorder)
         return None if visit is None else visit.node
 
     @property
     def visit(self) -> int | None:
         """Which visit of that node in the run it is, from 1; None outside of a workflow."""
-        visit = self._recorder.visit
+        visit = visit_here(self._recorder)
         return None if visit is None else visit.number
 
     def report(self, update: Any) -> None:
@@ -124,10 +126,11 @@ class Context:
         """
         recorder = self._recorder
         with recorder.log.lock:
-            round, visit = recorder.round, recorder.visit
-            if self._sub_logger is None or self._sub_logger[:2] != (round, visit):
-                self._sub_logger = round, visit, FlowLogger.of_part(recorder, self.logger)
-            return self._sub_logger[2]
+            part = visit_here(recorder) or recorder.round
+            found = self._sub_loggers.get(part)
+            if found is None:
+                found = self._sub_loggers[part] = FlowLogger.of_part(recorder, self.logger, part)
+            return found
 
     def event(self, name: str, **data: Any) -> None:
         """Record an event of your own, `name` being "x.<something>"; it is kept, shown, and changes no state."""

@@ -23,10 +23,11 @@ from .copying import copy_value
 from .decisions import Complete, Continue
 from .environment import code_name, name_of
 from .errors import UsageError, WorkflowError
-from .flow_logger import Logger, Visit, say
+from .flow_logger import Logger, say
 from .introspection import class_name, clean, is_awaitable, isinstance_of
 from .loop import MAX_ROUNDS, Agent, Execution, Step
 from .run_log import StorePolicy
+from .scope import Visit
 from .store import EventStore
 from .workflow import Node, Route, State, Workflow
 
@@ -219,6 +220,7 @@ class _Walk:
         self._recorder = context._recorder
         self._node, self._visits = self._begins_at()
         self._way: list[str] = []
+        self._at: Visit | None = None
 
     def go(self) -> Any:
         """The outcome of the round, or an awaitable of it from the first node on that gives one."""
@@ -261,7 +263,7 @@ class _Walk:
             self._context.signal.throw_if_aborted()
         node, visits = self._node, self._visits
         visits[node.id] = visits.get(node.id, 0) + 1
-        self._recorder.visit = Visit(clean(node.id), visits[node.id])
+        self._be_at(Visit(clean(node.id), visits[node.id], self._recorder.round))
         again = "" if visits[node.id] == 1 else f" (visit {visits[node.id]})"
         about = "" if node.description is None else f": {node.description}"
         say(self._recorder, source="node", message=clean(f"{node.id}{again}{about}"))
@@ -285,7 +287,7 @@ class _Walk:
             return None
         way = " → ".join([*self._way, self._node.id])
         self._context.decide(step="Retry", reasoning=way, workflow={"next": self._node.id, "visited": self._visited()})
-        self._recorder.visit = None
+        self._be_at(None)
         return Continue()
 
     def _change(self, returned: Any) -> None:
@@ -295,7 +297,7 @@ class _Walk:
             what = class_name(type(returned)).rpartition(":")[2]
             what = f"keys that are no texts: {list(returned)!r:.200}" if isinstance(returned, Mapping) else what
             raise self._error(f"returned {what}; expected the keys of the state that change, {{…}}, or None")
-        visit = self._recorder.visit
+        visit = self._at
         assert visit is not None  # which is being left
         source = {"kind": "node", "node": visit.node, "visit": visit.number}
         self._recorder.change_keys(returned, source=source, reason=visit.node)
@@ -319,8 +321,14 @@ class _Walk:
             )
         reasoning = f"{' → '.join(self._way)}, delivers {key}"
         self._context.decide(step="Success", terminate=True, reasoning=reasoning, workflow={"visited": self._visited()})
-        self._recorder.visit = None
+        self._be_at(None)
         return Complete(copy_value(state[key]))
+
+    def _be_at(self, visit: Visit | None) -> None:
+        """Have what this code says belong to a visit, and what is said by the tasks and threads that it starts."""
+        self._at = visit
+        if (scope := self._recorder.here()) is not None:
+            scope.task.visit = visit
 
     def _visited(self) -> list[dict[str, Any]]:
         """How often each node was visited. Not by the nodes' ids as keys: one may be called "password"."""

@@ -8,32 +8,19 @@ node and the visit. A logger is there only if one was given. What it is told is 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from .errors import UsageError
 from .events import ReportData
 from .introspection import clean
 from .run_recorder import RunRecorder, text_of
+from .scope import Visit
 
 Logger: TypeAlias = logging.Logger | bool | None
 """Where lines go on to: a logger, True for "agentreplay.agent.NAME"; None and False for no logger."""
 
 NO_LOGGER: Final = ""
 """What a log says of a run that was told to have no logger."""
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One visit of a node of a workflow.
-
-    Attributes:
-        node: its id.
-        number: which visit of that node in the run it is, from 1.
-    """
-
-    node: str
-    number: int
 
 
 def checked_logger(logger: Logger) -> Logger:
@@ -77,9 +64,15 @@ def _child(logger: logging.Logger, name: str) -> logging.Logger:
     return found
 
 
+def visit_here(recorder: RunRecorder) -> Visit | None:
+    """The visit of a node to which the running code belongs, where the run is a workflow's."""
+    scope = recorder.here()
+    return None if scope is None else scope.task.visit
+
+
 def say(recorder: RunRecorder, **said: Any) -> None:
     """Record a `report`, and where it was said."""
-    visit = recorder.visit
+    visit = visit_here(recorder)
     if visit is not None:
         said |= {"node": visit.node, "visit": visit.number}
     recorder.emit("report", ReportData(**said))
@@ -111,14 +104,15 @@ class FlowLogger:
         return cls(recorder, found.name, found)
 
     @classmethod
-    def of_part(cls, recorder: RunRecorder, whole: FlowLogger | None) -> FlowLogger:
-        """The logger of the running part of a run: of the visit of a node in a workflow, else of the round.
+    def of_part(cls, recorder: RunRecorder, whole: FlowLogger | None, part: Visit | int) -> FlowLogger:
+        """The logger of a part of a run.
 
         Args:
             recorder: of the run.
             whole: the run's logger.
+            part: the visit of a node, or a round.
         """
-        parts = [f"round{recorder.round}", *([recorder.visit.node] if recorder.visit is not None else [])]
+        parts = [f"round{part}"] if isinstance(part, int) else [f"round{part.round}", part.node]
         name = ".".join([_default_name(recorder.agent) if whole is None else whole.name, *parts])
         given = None if whole is None else whole._logger
         return cls(recorder, name, None if given is None else _child(given, ".".join(parts)))

@@ -23,6 +23,7 @@ from asyncio import BaseEventLoop, Timeout, _get_running_loop
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .attaching import waiting, waits
@@ -41,13 +42,15 @@ class TaskPath:
     Attributes:
         text: as events show it.
         site: where it was started, in code that is executed against a recording; else None.
+        visit: of the node of a workflow to which it belongs, if it does to one; what it starts belongs there, too.
     """
 
-    __slots__ = ("_children", "_round", "_timers", "site", "text")
+    __slots__ = ("_children", "_round", "_timers", "site", "text", "visit")
 
     def __init__(self, text: str = "0", round: int = -1) -> None:
         self.text = text
         self.site: str | None = None
+        self.visit: Visit | None = None
         self._round = round
         self._children = (round, itertools.count())
         self._timers = (round, itertools.count(1))
@@ -58,13 +61,30 @@ class TaskPath:
             self._children = (round, itertools.count())
         number = next(self._children[1])
         # Counted by round, so that a task more in one round changes nothing in the others.
-        return TaskPath(f"{self.text}.{number}" if round == self._round else f"{self.text}.{round}:{number}", round)
+        path = TaskPath(f"{self.text}.{number}" if round == self._round else f"{self.text}.{round}:{number}", round)
+        path.visit = self.visit
+        return path
 
     def timer(self, round: int) -> int:
         """The number, from 1, of the next timer that this one creates, which it does in that round."""
         if self._timers[0] != round:
             self._timers = (round, itertools.count(1))
         return next(self._timers[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One visit of a node of a workflow.
+
+    Attributes:
+        node: its id.
+        number: which visit of that node in the run it is, from 1.
+        round: in which it is.
+    """
+
+    node: str
+    number: int
+    round: int
 
 
 class Scope:

@@ -388,6 +388,41 @@ def test_a_visit_has_one_sub_logger_and_reports_say_where_they_are(
     assert ("mine.round1.say", logging.INFO, "a line") in caplog.record_tuples
 
 
+def test_what_a_visit_starts_belongs_to_it(store: EventStore) -> None:
+    """Tasks and threads that go on beside the nodes after it, too; a child run belongs to no node."""
+
+    async def start(state: State, context: ar.Context) -> None:
+        mine = context.create_sub_flow_logger()
+
+        async def later() -> None:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert context.create_sub_flow_logger() is mine
+            context.report(f"task of {context.node}")
+
+        tasks.append(asyncio.create_task(later()))
+
+    async def then(state: State, context: ar.Context) -> None:
+        await asyncio.to_thread(lambda: context.report(f"thread of {context.node}"))
+        await asyncio.gather(*tasks)
+        context.report(f"node {context.node}")
+        await context.run_agent(ar.agent("child")(lambda i, child: ar.Complete(child.report(str(child.node)))), {})
+
+    tasks: list[asyncio.Task[None]] = []
+    nodes = [ar.node("start", run=start, routes=[TO("then")]), ar.node("then", run=then, routes=[DELIVER("x")])]
+    asyncio.run(ar.CoreEngine(workflow=ar.define_workflow("w", nodes)).arun({"x": 1}, store=store))
+    told = {event.data.message: event.data.node for event in store.events("run1") if event.kind == "report"}
+    assert told == {
+        "start": "start",
+        "then": "then",
+        "task of start": "start",
+        "thread of then": "then",
+        "node then": "then",
+    }
+    child = one(store, "report", "run2").data
+    assert (child.message, child.node) == ("None", None)
+
+
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
