@@ -136,6 +136,29 @@ class LogEnd:
         self.seq = last.seq
 
 
+_LOOKS: Final = (16, 64, 256)
+"""Events at the end of a log among which one says which round goes on; nearly always it is in the first look."""
+
+
+def rounds_begun(store: EventStore, info: RunInfo) -> int:
+    """The number of the last round that has started, of a run that has not ended.
+
+    Args:
+        store: where it is.
+        info: with `steps` as the last of its events has them that says so: no more than one round has started since.
+    """
+    until = info.head_seq
+    for look in _LOOKS:
+        after = max(until - look, -1)
+        rows = list(store.rows(info, after, until))
+        if (latest := max((row.round for row in rows), default=0)) > info.steps:
+            return latest
+        if any(row.kind == "round.finished" and row.round == info.steps for row in rows):
+            break
+        until = after
+    return info.steps
+
+
 def last_round(store: EventStore, info: RunInfo) -> int:
     """The number of the last round that has started, 0 if none has; reads the end of the log only."""
     window, until = _WINDOW, info.head_seq

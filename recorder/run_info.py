@@ -28,7 +28,7 @@ class RunInfo:
         number: local to this store; `id` is "run<number>".
         uid: UUIDv7, the run's name everywhere.
         status: running, completed, failed, cancelled, interrupted; crashed is derived, see `liveness`.
-        steps: rounds finished.
+        steps: rounds that have started, those that a fork shares included.
         started, finished: microseconds since 1970, UTC; 0 and None when not yet.
         origin: "recorded", or "imported" from another tool; of what came in a cassette also "prefix", if only the
             events are here that a fork shares, or "salvaged", if its file had lost its end.
@@ -127,6 +127,11 @@ class Snapshot(NamedTuple):
     state: bytes
 
 
+_SAY_STEPS: Final = frozenset(("round.finished", "run.forked", "run.suspended", "run.finished"))
+"""Kinds of events with which a store notes how many steps there are. A round that begins would cost it more than all
+else that it writes then; of a run that has not ended what comes after is read from the end of its log."""
+
+
 @dataclass(slots=True)
 class Summary:
     """What an append changes of a RunInfo, other than its head."""
@@ -141,9 +146,9 @@ class Summary:
             kind = event.kind
             if kind[0] != "r":  # most events are of calls and changes
                 continue
-            if kind == "round.finished":
+            if kind in _SAY_STEPS and event.round:
                 fields["steps"] = event.round
-            elif kind == "run.started":
+            if kind == "run.started":
                 fields.update(
                     agent=event.data.agent, origin=event.data.origin, started=_microseconds(event), status="running"
                 )

@@ -135,7 +135,7 @@ def test_a_run_in_progress_has_no_duration(elsewhere: Path) -> None:
     log.begin()
     keep(log.events, elsewhere / "store.db")
     (run,) = json_of("ls")
-    assert (run["status"], run["steps"], run["duration"]) == ("running", 0, None)
+    assert (run["status"], run["steps"], run["duration"]) == ("running", 1, None)
     assert json_of("show")["steps"][0] == {
         "step": 1, "decision": None, "outcome": None, "duration": None, "reasoning": None, "calls": [], "changes": [],
         "warnings": [], "children": [],
