@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..recorder.events import Event
 from ..recorder.values import is_tag
 from ..replay.changes import MISSING
+from ..replay.edits_told import edit_in_words
 from ..replay.listing import error_text, how_long
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
@@ -446,7 +447,7 @@ def _note(event: Event) -> list[tuple[str, str, int]]:
             told = f"{data.start} to {stop} replaced by {count(len(data.messages), 'message')}{why}"
             return [("messages", told, event.seq)]
         case "run.forked":
-            told = "; ".join([readable(edit, 200) for edit in data.edits[:8]]) or "nothing is edited"
+            told = "; ".join([edit_in_words(edit, 60) for edit in data.edits[:8]]) or "nothing is edited"
             return [("run again from here", told, event.seq)]
         case "run.suspended":
             return [("suspended", visible(data.reason[:200]), event.seq)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ..replay import edits_told
 from ..replay.forks import RunTree, TreeRun
 from ..replay.listing import error_text, how_long
 from ..replay.readable import count, readable, visible
@@ -160,9 +161,7 @@ def _edits(run: TreeRun) -> str:
 
 def edit_in_words(edit: Any) -> str:
     """An edit of a re-run: `set /order/total 129.5`."""
-    told = dict(edit)
-    words = [visible(str(told.pop(name))[:VALUE]) for name in ("edit", "path", "call", "name") if name in told]
-    return " ".join([*words, *[readable(value, VALUE) for value in told.values()]])
+    return edits_told.edit_in_words(edit, VALUE)
 
 
 def _ending(run: TreeRun) -> str:

@@ -17,6 +17,7 @@ from rich.text import Text
 from ..recorder.events import Event
 from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Change
+from ..replay.edits_told import edit_in_words
 from ..replay.outline import CallEntry, RoundEntry
 from ..replay.readable import count, readable, visible
 from ..replay.state import OpenCall
@@ -268,9 +269,7 @@ def note_lines(event: Event) -> list[Text]:
 
 def edit_text(edit: Any, limit: int) -> str:
     """An edit of a re-run, as its log tells it: `set /order/total 129.5`."""
-    told = dict(edit) if isinstance(edit, dict) else {"edit": edit}
-    words = [visible(str(told.pop(name))) for name in ("edit", "path", "call", "name") if name in told]
-    return " ".join([*words, *[readable(value, limit) for value in told.values()]])
+    return edit_in_words(edit, limit)
 
 
 def fields_of(data: Any) -> Any:
