@@ -33,6 +33,7 @@ def remind(open: float, reminders: int) -> float:
 @ar.model(model="scripted-1")
 def decide(payload: dict[str, Any]) -> dict[str, Any]:
     """Answer like a language model would, with a decision."""
+    loop: dict[str, Any]
     if not payload["read"]:
         loop = {"collectionPath": "invoices", "itemVariable": "invoice", "action": {"name": "read_invoice"}}
         return {"step": "ForEach", "forEach": loop, "reasoning": "What is open?"}

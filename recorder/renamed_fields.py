@@ -39,7 +39,7 @@ def as_in_logs(tag: dict[str, Any], names: Mapping[str, str], slots: Slots) -> N
 def as_in_code(fields: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """What a tag holds that was read, with the names that the fields have in the code; `names` as in `as_in_logs`."""
     back = {in_logs: name for name, in_logs in names.items()}
-    read = {part: _with_names(fields[part], back) for part in _HOLDS if type(fields.get(part)) is dict}
+    read: dict[str, Any] = {part: _with_names(fields[part], back) for part in _HOLDS if type(fields.get(part)) is dict}
     if type(fields.get("fields_set")) is list:
         read["fields_set"] = [back.get(name, name) for name in fields["fields_set"]]
     return {**fields, **read}
