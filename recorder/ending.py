@@ -36,6 +36,7 @@ class Ending:
         self.status = "running"
         self.result: AgentResult | None = None
         self._recorder = recorder
+        recorder.ending = self
         self._context = context
         self._state = dict(state or {})
 

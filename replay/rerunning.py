@@ -363,10 +363,9 @@ def raise_what_stopped(course: Course) -> RecordedRun:
 def ended(course: Course, outcome: list[Any]) -> AgentResult:
     """The result of the run that went on; raises what stopped it."""
     recorder = raise_what_stopped(course).recorder
-    for one in outcome:
-        if isinstance(one, AgentResult):
-            return one
-    result = getattr(recorder.context, "result", None) if recorder is not None else None
+    result = recorder.ending.result if recorder is not None and recorder.ending is not None else None
+    if result is None:
+        result = next((one for one in outcome if isinstance(one, AgentResult)), None)
     if not isinstance(result, AgentResult):
         raise UsageError("the code came to its end before its run did")
     return result
