@@ -244,6 +244,31 @@ def test_a_step_behind_the_damage_says_which_is_the_last_sound_one() -> None:
     assert re.search(r'class="change replace" data-path="/seen"', page(client_of(store), "/runs/run1/steps/6"))
 
 
+def test_a_payload_that_was_tampered_with_is_told_as_in_the_terminal() -> None:
+    """The event can be read and says something else than was recorded; steps before it are sound."""
+    store = MemoryStore()
+    store.append(store.create_run("reader"), -1, log_of().events)
+    row = store._logs[1][DAMAGED]
+    assert row.body is not None
+    row.body = row.body.replace(b'"seen":4', b'"seen":9')
+    client = client_of(store)
+    assert "is not the one that was recorded" not in page(client, "/runs/run1/steps/3")
+    with pytest.raises(CorruptLog):
+        state_at("run1", 4, store)
+    assert "the payload after step 4 is not the one that was recorded" in page(client, "/runs/run1/steps/4")
+
+
+def test_a_damaged_step_is_run_again_from_the_last_one_that_is_sound() -> None:
+    """Behind the damage there is nothing to edit: the page says so, and leads to the step from which it can be run."""
+    client = client_of(damaged()[0])
+    assert "Run from step 4" in page(client, "/runs/run1/steps/4/rerun")
+    told = html.unescape(page(client, "/runs/run1/steps/6/rerun", 422))
+    assert f"event {DAMAGED} (payload.changed)" in told
+    assert '<a href="/runs/run1/steps/4/rerun">run it again from step 4</a>' in told
+    nothing = page(client_of(damaged(0)[0]), "/runs/run1/steps/2/rerun", 422)
+    assert "run it again from step" not in nothing
+
+
 # -- runs as a whole -------------------------------------------------------------------------------------------------
 
 

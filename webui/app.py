@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import signal
 import socket
 import sys
@@ -28,6 +29,7 @@ from . import (
     rerun_api,
     rerun_pages,
     run_pages,
+    value_pages,
 )
 from .rendering import STATIC, compile_templates, render
 from .security import MAX_BODY, TOKEN_LENGTH, Guard, is_loopback, names_of, protect
@@ -37,6 +39,9 @@ from .version import VERSION
 PORT: Final = 8710
 THREADS: Final = 80
 """Requests that are answered at once. Pages that follow a run hold one each; see `live`."""
+
+CONNECTIONS: Final = 400
+"""Connections that are open at once. Browsers keep theirs open, so pages must not wait for those of followers."""
 
 SWITCH_SECONDS: Final = 0.000_5
 """How long a thread may keep another waiting. A page asks the database dozens of times, and waits each time."""
@@ -73,7 +78,7 @@ def create_app(
     guard = Guard(token, read_only, frozenset(name.lower() for name in names))
     made.extensions["agentreplay"] = Site(store, guard, app)
     protect(made, guard)
-    for blueprint in (module.blueprint for module in (pages, run_pages, diff_pages, event_pages, health)):
+    for blueprint in (module.blueprint for module in (pages, run_pages, value_pages, diff_pages, event_pages, health)):
         made.register_blueprint(blueprint)
     compare_pages.register(made)
     rerun_pages.register(made)
@@ -116,6 +121,8 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
         application,
         sockets=[listening],
         threads=THREADS,
+        connection_limit=_connections(),
+        asyncore_use_poll=hasattr(select, "poll"),  # of more than a thousand files `select` knows nothing
         ident=None,
         max_request_body_size=MAX_BODY,
         channel_request_lookahead=1,  # so that it is noticed when a reader of a stream has gone
@@ -131,6 +138,16 @@ def serve(application: Flask, host: str, port: int, ready: Callable[[str], None]
     finally:
         application.extensions["agentreplay.reruns"].close()
         server.close()
+
+
+def _connections() -> int:
+    """How many connections may be open: half of the files that the process may have, at most."""
+    try:
+        import resource
+    except ImportError:  # on Windows no such number is known
+        return CONNECTIONS
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CONNECTIONS if files == resource.RLIM_INFINITY else min(CONNECTIONS, files // 2)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as AnyResponse
 
-from ..recorder.errors import AgentReplayError, UsageError
+from ..recorder.errors import AgentReplayError, CorruptLog, UsageError
 from ..recorder.store import RunInfo
 from ..replay.changes import MISSING, Changes
 from ..replay.insides import inside_of
@@ -123,7 +123,10 @@ def form(run: str, step: int) -> Response:
     """The form, as nothing is edited; with `again`, as a re-run was asked for; `at` is the part of the payload."""
     refuse_if_read_only()
     info = run_named(run)
-    base = base_of(info, live_step(info, step))
+    try:
+        base = base_of(info, live_step(info, step))
+    except CorruptLog as error:
+        return _damaged(info, step, str(error))
     again = request.args.get("again", "")
     draft = fresh_draft(base, request.args.get("at", ""))
     if again.isascii() and again.isdigit() and len(again) < 10:
@@ -169,6 +172,23 @@ def asked(run: str, step: int) -> AnyResponse:
     return _form_page(info, step, draft, base)
 
 
+def _damaged(info: RunInfo, step: int, problem: str) -> Response:
+    """That there is nothing to edit before a step, since the log is damaged there; and from where the run can go on."""
+    sound = site().reader.sound(info, step - 1, from_start=True)
+    earlier = min(sound.step + 1, step - 1)
+    made = page(
+        "rerun_damaged.html",
+        run=run_row(info, site().names()),
+        step_number=step,
+        problem=sound.problem or problem,
+        step_href=step_url(info.id, step),
+        earlier=rerun_url(info, earlier) if earlier > 0 else "",
+        earlier_step=earlier,
+    )
+    made.status_code = 422
+    return made
+
+
 def _completed(draft: Draft, fresh: Draft) -> Draft:
     """A form that was sent before, with the recorded texts where it had none."""
     draft.answers = {**fresh.answers, **draft.answers}
@@ -196,7 +216,7 @@ def _open(info: RunInfo, draft: Draft, base: Base, name: str) -> None:
 def base_of(info: RunInfo, step: int) -> Base:
     """What is edited before a step, and the calls of the step."""
     state = site().reader.state(info, step - 1)
-    share, _ = site().reader.share_of(info, step)
+    share, _ = site().reader.share_of(info, step, {})
     calls = [_step_call(call) for call in calls_of(event for event in share if event.round == step)]
     return Base(state.stored_payload, state.stored_params, state.stored_input, tuple(calls[:CALLS]))
 

@@ -15,11 +15,10 @@ from ..recorder.errors import CorruptLog, UsageError
 from ..recorder.store import RunInfo
 from ..recorder.values import dumps
 from ..replay.between import stored_part
-from ..replay.changes import MISSING
 from ..replay.difference import Difference
 from ..replay.listing import standing
 from ..replay.outline import CallEntry, RoundEntry
-from ..replay.paths import display_keys, keys_of, split
+from ..replay.paths import split
 from ..replay.readable import visible
 from ..replay.state import RunState
 from .addresses import blame_url, blamed_at, diff_url, event_values, place, state_values, step_url
@@ -30,9 +29,9 @@ from .pages import frame, number_in, page, row_in_list
 from .reader import Damage
 from .rendering import path_url, query, render
 from .site import Site, site
-from .sound import NO_STEP, Unread
-from .step_views import MessageView, below, json_nodes, message_of, step_view, unread_nodes
-from .trees import Node, rest_of, tree_of, value_at
+from .sound import CHECKED, NO_STEP, untrue
+from .step_views import MessageView, below, message_of, step_view
+from .trees import Node, tree_of
 from .views import StepRow, picture_of, run_row, step_rows
 
 blueprint = Blueprint("run", __name__)
@@ -308,7 +307,7 @@ def late(run: str, step: int) -> AnyResponse:
 def known_context(info: RunInfo, step: int, part: str, entry: RoundEntry) -> dict[str, Any]:
     """As `payload_context`; of a damaged run what is known of that, and in `problem` which event is damaged."""
     try:
-        return payload_context(info, step, part, entry) | {"problem": ""}
+        return payload_context(info, step, part, entry)
     except CorruptLog as error:
         sound = site().reader.sound(info, step)
         found = {"problem": sound.problem or str(error), "no_changes": True}
@@ -346,6 +345,7 @@ def payload_context(
         "more_changes": max(len(changes) - CHANGES, 0),
         "payload_size": size,
         "parts": _parts(state),
+        "problem": untrue(state) if (size or CHECKED) < CHECKED else "",
     }
 
 
@@ -357,6 +357,7 @@ def _nothing(info: RunInfo, step: int, part: str) -> dict[str, Any]:
         "unknown": False,
         "no_changes": False,
         "is_late": False,
+        "problem": "",
         "sound_url": "",
         "sound_step": NO_STEP,
         "messages": [],
@@ -450,50 +451,3 @@ def _in_flight(info: RunInfo, entry: RoundEntry, step: int) -> list[CallEntry]:
     if info.status not in ("running", "crashed") or entry.outcome is not None:
         return []
     return [call for call in entry.calls if call.status == "open"]
-
-
-# -- values on demand -----------------------------------------------------------------------------------------------
-
-
-@blueprint.get("/runs/<run>/steps/<int:step>/value")
-def state_value(run: str, step: int) -> AnyResponse:
-    """What a tree of a state has folded: the value at `path`, from child or character `from` on."""
-    info, part, pointer = run_named(run), part_wanted(), path_wanted()
-    value = stored_part(site().reader.state(info, existing_step(info, step)), part)
-    title = {**PARTS, **OTHER_PARTS}[part]
-    return _value(info, step_url(info.id, step), value, pointer, state_values(info.id, step, part), title)
-
-
-@blueprint.get("/runs/<run>/events/<int:seq>/value")
-def event_value(run: str, seq: int) -> AnyResponse:
-    """What is not sent of an event: the value at `path` of its data, from child or character `from` on."""
-    info, pointer = run_named(run), path_wanted()
-    tokens = split(pointer)
-    try:
-        event = site().reader.event_or_why(info, seq, whole=bool(tokens))
-    except UsageError as error:
-        raise NotFound(str(error)) from None
-    address = event_values(info.id, seq)
-    if isinstance(event, Unread):
-        nodes = unread_nodes(event)
-        return _part_or_page(info, step_url(info.id, event.row.round), nodes, f"event {seq}")
-    if not tokens:
-        return _part_or_page(info, step_url(info.id, event.round), json_nodes(event, address), f"event {seq}")
-    return _value(info, step_url(info.id, event.round), event.data.model_dump(), pointer, address, f"event {seq}")
-
-
-def _value(info: RunInfo, back: str, value: Any, pointer: str, address: Any, title: str) -> AnyResponse:
-    found = value_at(value, split(pointer))
-    if found is MISSING:
-        raise NotFound(f"there is nothing at {pointer[:200]}")
-    start = number_in("from", 0, 0, 10**9)
-    stop = number_in("to", 0, 0, 10**9) or None
-    keys = keys_of(pointer, value)
-    nodes = rest_of(found, address, at=keys, start=start, stop=stop)
-    return _part_or_page(info, back, nodes, display_keys(keys) if keys else title)
-
-
-def _part_or_page(info: RunInfo, back: str, nodes: list[Node], title: str) -> AnyResponse:
-    if request.headers.get("X-Part") is not None:
-        return html_answer(render("parts/nodes.html", nodes=nodes))
-    return page("value.html", nodes=nodes, back=back, title=f"{info.id}, {title}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..recorder.errors import CorruptLog
 from ..recorder.event_codec import StoredEvent
 from ..recorder.events import Event
+from ..recorder.hashes import comparison_hash
 from ..recorder.store import FIRST, RunInfo
 from ..replay.between import stored_part
 from ..replay.changes import Change, Changes
@@ -24,6 +25,9 @@ from ..replay.timeline import states
 
 if TYPE_CHECKING:
     from .reader import Reader
+
+CHECKED = 40_000
+"""Bytes of a payload of which it is looked at whether it is the one that was recorded: that takes some milliseconds."""
 
 NO_STEP = -1
 """Where not even the start of a run can be worked out."""
@@ -53,6 +57,16 @@ class Unread(NamedTuple):
     def seq(self) -> int:
         """Its number in the run."""
         return self.row.seq
+
+
+def untrue(state: RunState) -> str:
+    """That the payload of a state is not the one that was recorded; empty if it is."""
+    if not state.payload_hash or comparison_hash(state.stored_payload) == state.payload_hash:
+        return ""
+    return (
+        f"{state.run}: the payload after step {state.step} is not the one that was recorded: an event, here or before, "
+        f"was changed since. `agentreplay verify {state.run}` shows what is damaged."
+    )
 
 
 class Told(NamedTuple):
