@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal as signals
 import subprocess
 import sys
@@ -104,6 +105,22 @@ def test_a_workflow_that_failed_replays(store: EventStore) -> None:
     with pytest.raises(ar.WorkflowError, match="has no route that holds"):
         engine.run({}, store=store)
     assert ar.replay("run1", engine, store=store).verdict == "identical"
+
+
+def test_what_nodes_read_is_captured(store: EventStore) -> None:
+    """Of code that does not know the context, where the engine asks for it; and its runs have its tags."""
+
+    def guess(state: State) -> State:
+        return {"guess": [time.time(), random.random()]}
+
+    nodes = [ar.node("guess", run=guess, routes=[DELIVER("guess")])]
+    engine = ar.CoreEngine(workflow=ar.define_workflow("w", nodes), capture={"clock", "random"}, tags=["nightly"])
+    value = engine.run({}, store=store, tags=["eu"]).value
+    result = ar.replay("run1", engine, store=store)
+    assert (result.verdict, result.coverage.recorded) == ("identical", 2)
+    assert result.result is not None
+    assert result.result.value == value
+    assert one(store, "run.started").data.tags == ["nightly", "eu"]
 
 
 def test_the_browser_shows_the_way(store: EventStore) -> None:
