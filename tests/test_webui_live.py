@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from agentreplay.recorder.environment import process_identity
+from agentreplay.recorder.locate import open_store
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.webui import live
 from agentreplay.webui.app import create_app
@@ -195,3 +199,52 @@ def test_a_store_that_fails_ends_no_stream() -> None:
     assert watch.wait(1, version, 10).told["head"] == 2
     watch.leave(1)
     watch.close()
+
+
+WAITS = """
+import sys, time
+import agentreplay as ar
+with ar.record("waits", store=sys.argv[1]) as run, run.round() as r:
+    r.tool("pay", {}, lambda: (print("in flight", flush=True), time.sleep(600)))
+"""
+
+
+def test_a_run_whose_process_is_killed_is_news(tmp_path: Path) -> None:
+    """Who watches is told that it has crashed, though nobody has written that; then nothing more comes."""
+    url = f"sqlite:///{tmp_path}/s.db"
+    store = open_store(url)
+    process = subprocess.Popen([sys.executable, "-c", WAITS, url], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in flight\n"
+        head = store.run("run1").head_seq
+        app = create_app(store)
+        answer = app.test_client().get(f"/api/v1/runs/run1/live?after={head}", buffered=False)
+        stream = iter(answer.response)
+        assert next(stream) == b"retry: 2000\n\n"
+        process.kill()  # and nobody asks how it ended: it stays a zombie meanwhile
+        assert told(stream) == ("new", {"head": head, "step": 1, "status": "crashed"})
+        assert told(stream)[0] == "end"
+        answer.close()
+        page = app.test_client().get("/runs/run1/head").get_data(as_text=True)
+        assert "crashed at step 1" in page
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_few_wait_for_pictures_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads are left for pages: more than some are answered at once with what is known."""
+    from agentreplay.webui import overview
+
+    monkeypatch.setattr(overview.Overview, "extend", lambda self, store, info: iter(()))
+    store, _ = running()
+    overviews, info = overview.Overviews(store), store.run("run1")
+    waiting = [
+        threading.Thread(target=overviews.complete, args=(info, 600), kwargs={"patiently": True}, daemon=True)
+        for _ in range(overview.PATIENT)
+    ]
+    for thread in waiting:
+        thread.start()
+    until(lambda: overviews._patient == overview.PATIENT)
+    assert not overviews.complete(info, 600, patiently=True).covers(info)

@@ -341,6 +341,19 @@ def test_beyond_loopback_nothing_is_done_without_the_token(guarded: Server) -> N
     assert statuses(guarded.send(get(b"/api/v1/runs/run1", HOST + token))) == [200]
 
 
+def test_followers_beyond_the_bound_are_refused_at_once_and_pages_come(server: Server) -> None:
+    """Of 120 that want to follow the runs 64 do, the others are told so, and who asks for a page gets it."""
+    following = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(120)]
+    for connection in following:
+        connection.sendall(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answers = [statuses(connection.recv(64))[0] for connection in following]
+    assert (answers.count(200), answers.count(503)) == (64, 56)
+    assert statuses(server.send(get(b"/runs"))) == [200]
+    assert statuses(server.send(get(b"/runs/run1"))) == [200]
+    for connection in following:
+        connection.close()
+
+
 def test_connections_that_say_nothing_keep_nobody_out(server: Server) -> None:
     """Dozens that wait with half a request leave threads for those that ask."""
     waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(60)]

@@ -49,6 +49,9 @@ STAND_BACK_SECONDS: Final = 0.25
 TURN_SECONDS: Final = 0.1
 """So long the thread stays with a run, and for two steps at least, before another that is wanted has its turn."""
 
+PATIENT: Final = 6
+"""Requests that wait patiently at the same time; others are answered with what is known, and come again. See `app`."""
+
 STRETCH: Final = 256
 """Events that are read at a time."""
 
@@ -248,6 +251,7 @@ class Overviews:
         self._waited_for: Counter[str] = Counter()
         self._thread: threading.Thread | None = None
         self._requests = 0
+        self._patient = 0
         self._turns = 0
 
     def of(self, info: RunInfo) -> Overview:
@@ -298,13 +302,17 @@ class Overviews:
         deadline = time.monotonic() + seconds
         waits = Counter(() if patiently else (info.uid,))
         with self._lock:
+            if patiently and self._patient >= PATIENT:
+                return self._of(info)
             self._waited_for += waits
+            self._patient += patiently
             self._requests -= 1
             try:
                 found = self._of(info)
                 self._lock.wait_for(lambda: found.covers(info), max(deadline - time.monotonic(), 0))
             finally:
                 self._waited_for -= waits  # and without the run, when nobody waits any more
+                self._patient -= patiently
                 self._requests += 1
             return found
 
