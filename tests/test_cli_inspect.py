@@ -143,6 +143,19 @@ def test_a_run_in_progress_has_no_duration(elsewhere: Path) -> None:
     assert "1  –            in progress" in output("show")
 
 
+def test_a_long_name_leaves_the_others_in_sight(elsewhere: Path) -> None:
+    """In tables for people names are cut, also where no terminal says how wide it is; JSON has them whole."""
+    log = EventBuilder({})
+    started = log.events[0].data.model_copy(update={"agent": "n" * 10_000})
+    log.events[0] = log.events[0].model_copy(update={"data": started})
+    keep(log.events, elsewhere / "store.db")
+    shown = output("ls")
+    assert max(map(len, shown.splitlines())) < 200
+    assert "n" * 59 + "…  silent since" in shown
+    assert "n" * 59 + "…" in output("tree")
+    assert json_of("ls")[0]["agent"] == "n" * 10_000
+
+
 # -- which run -----------------------------------------------------------------------------------------------------
 
 

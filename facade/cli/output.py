@@ -19,7 +19,10 @@ from rich.text import Text
 from ..replay.readable import visible
 
 ANY_WIDTH: Final = 100_000
-"""Columns where no terminal says how many there are: nothing is cut or broken."""
+"""Columns where no terminal says how many there are: no line is cut or broken."""
+
+NAME: Final = 60
+"""Characters of a recorded name in a column of a table: those beside it stay in sight. JSON has names whole."""
 
 _CONTROL = re.compile(rb"\xc2([\x80-\x9f])|\x7f")
 
@@ -58,6 +61,12 @@ def write_table(page: Console, table: RenderableType) -> None:
 def visible_lines(text: str) -> list[str]:
     """The lines of a recorded text, in which nothing acts or hides."""
     return [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
+
+
+def name_of(text: str, limit: int = NAME) -> str:
+    """A recorded name as it stands in a column of a table: cut to `limit` characters."""
+    name = visible(text[:limit])
+    return name if len(name) <= limit and len(text) <= limit else name[: limit - 1] + "…"
 
 
 def one_line(text: str, limit: int) -> str:

@@ -13,7 +13,7 @@ from ..recorder.store import EventStore, RunInfo
 from ..replay.listing import error_text, relation
 from ..replay.readable import count, readable, visible
 from .hints import command
-from .output import one_line, write, write_commands, write_table
+from .output import NAME, name_of, one_line, write, write_commands, write_table
 from .runs import Names, how_long, status_of, step_to_look_at, when
 
 __all__ = ["error_text", "relation", "render_next", "render_recorded", "render_runs"]
@@ -60,16 +60,16 @@ def render_runs(page: Console, rows: Sequence[tuple[RunInfo, Sequence[str]]], na
         started = when(info.started)
         cells = [
             Text(info.id, "bold"),
-            Text("↳ " if info.parent else "", "dim").append(visible(info.agent), ""),
+            Text("↳ " if info.parent else "", "dim").append(name_of(info.agent), ""),
             Text(*status_of(info, short=narrow)),
             Text(f"{info.steps:,}"),
             Text(started[5:16] if narrow else started),
             Text(how_long(info.duration)),
         ]
         if origins:
-            cells.append(Text(visible(info.origin), "dim" if info.origin == "recorded" else ""))
+            cells.append(Text(name_of(info.origin), "dim" if info.origin == "recorded" else ""))
         cells.append(Text(visible((names.of(info.parent) or "") if narrow else relation(info, names)), "dim"))
-        table.add_row(*cells, *([Text(visible(", ".join(tags)), "cyan")] if tagged else []))
+        table.add_row(*cells, *([Text(name_of(", ".join(tags), 2 * NAME), "cyan")] if tagged else []))
     write_table(page, table)
     if len(rows) < total:
         write(page, (f"The last {len(rows):,} of {total:,} runs.", "dim"))

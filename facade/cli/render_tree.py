@@ -8,7 +8,7 @@ from rich.tree import Tree
 
 from ..replay.forks import RunTree, TreeRun
 from ..replay.readable import count, readable, visible
-from .output import one_line, write_table
+from .output import name_of, one_line, write_table
 from .render_runs import error_text
 from .render_steps import edit_text
 from .runs import STATUS_STYLES
@@ -36,7 +36,7 @@ def _label(one: TreeRun, *, is_asked: bool) -> Text:
         line.append("↳ ", "dim")
     line.append(visible(one.run), "bold reverse" if is_asked else "bold")
     if one.agent and one.kind != "fork":
-        line.append(f"  {visible(one.agent)}")
+        line.append(f"  {name_of(one.agent)}")
     if one.kind == "fork":
         edits = "; ".join([edit_text(edit, VALUE) for edit in one.edits]) or "nothing edited"
         line.append(f"  {edits}", "magenta")

@@ -26,7 +26,7 @@ from .executing import executed
 from .group import DATA, DIFFERENCE
 from .hints import command
 from .junit import write_junit
-from .output import console, print_json, write
+from .output import console, name_of, print_json, write
 from .progress import progress
 from .render_divergence import render_coverage, render_differences
 from .replay_jobs import NOTHING_CAPTURED, Done, Job, of_file
@@ -146,12 +146,12 @@ def write_row(page: Console, name: str, agent: str, verdict: str, rounds: int) -
 
 def _render(page: Console, results: Sequence[Done], seconds: float) -> None:
     width = max(len(visible(done.job.name)) for done in results)
-    agents = max(len(visible(done.agent)) for done in results)
+    agents = max(len(name_of(done.agent)) for done in results)
     for done in results:
         write(
             page,
             (f"{visible(done.job.name):{width}}", "bold"),
-            f"  {visible(done.agent):{agents}}  ",
+            f"  {name_of(done.agent):{agents}}  ",
             (f"{done.verdict:10}", _STYLES[done.verdict]),
             f"  {count(done.rounds, 'round') if done.agent else '':9}  ",
             visible(done.why),
