@@ -119,6 +119,32 @@ def record_inside(store: Path) -> None:
         r.decide(step="Success", reasoning="inside")
 
 
+def record_varied(store: Path) -> None:
+    """A run whose steps have more of everything: long texts, several change requests, notes, moved and empty things."""
+    long = "many words " * 1_500
+    before = {
+        "spaces": "a b",
+        "lines": "a\nb",
+        "wide": {f"k{at:02}": at for at in range(70)},
+        "list": [*"abcd"],
+        "text": long,
+    }
+    with ar.record("two  spaces", payload=before, store=store) as run:
+        run.messages.append({"role": "user", "content": long})
+        with run.round() as r:
+            r.model("m", {"messages": [{"role": "user", "content": long}]}, lambda **given: {"content": long})
+            r.tool("echo  it", {"q": "a  b", "text": long}, lambda **given: long, safety="pure")
+            r.report("noted  twice")
+            r.change(update={"spaces": "a  b", "lines": "a\r\nb"}, reason=long)
+            r.change(update={"wide": {"k40": "new", "k60": "new"}}, reason="two further")
+            r.change(payload=before | {"list": [*"dabc"], "empty": [], "none": {}, "text": long + "more"})
+            r.decide(step="Actions", reasoning=long)
+        with run.round() as r:
+            r.change(payload=before | {"list": [*"da"], "empty": [1]})
+            r.decide(step="Success")
+        run.complete(long)
+
+
 def record_damaged(store: Path) -> None:
     """A run of six steps, of which the fourth has an event that cannot be read."""
     record_long(store, 6)
