@@ -18,11 +18,12 @@ from typing import Any, Final
 from ..recorder.decoding import decode_noting
 from ..recorder.errors import UnreadableValue, UsageError
 from ..recorder.values import already_stored, encode, has_tags, is_tag
-from ..replay.changes import Change, Changes, to_json_patch
+from ..replay.changes import MISSING, Changes, to_json_patch
 from ..replay.diff import diff_values
-from ..replay.paths import join, keys_of
+from ..replay.paths import Keys, join, keys_of
 from ..replay.places import place_of
 from ..replay.readable import visible
+from .trees import value_at
 
 _LARGEST_DIGITS: Final = 4_000
 
@@ -179,7 +180,7 @@ def edits_of(
     """The edits of a re-run that make some changes: values to set, by place, or a JSON Patch.
 
     A patch replaces a tag as a whole, and whoever executes the re-run may not know its class before the agent has run.
-    So what changed inside of one is set there, where the changes say no more than that.
+    So what changed inside of one is set there; a list in which items were added, removed or moved is set as a whole.
 
     Args:
         changes: of `changes_to`.
@@ -192,13 +193,34 @@ def edits_of(
     is_inside = place is not None and any(is_tag(node) for node in place.nodes[:-1])
     if not changes or not (is_inside or any(change.whole is not None for change in changes)):
         return {}, patch_of(changes, at, tree)
-    if all(change.kind == "replace" or (change.kind == "add" and _is_key(change)) for change in changes):
-        return {join((*keys, *change.keys)): change.new for change in changes}, []
+    places = _places(changes, text, is_inside=is_inside)
+    if places is not None:
+        return {join((*keys, *place)): value for place, value in places.items()}, []
     return ({at: stored_of(read_json(text))}, []) if is_inside else ({}, patch_of(changes, at, tree))
 
 
-def _is_key(change: Change) -> bool:
-    return bool(change.keys) and isinstance(change.keys[-1], str)
+def _places(changes: Changes, text: str, *, is_inside: bool) -> dict[Keys, Any] | None:
+    """What to set where, to make some changes; None if that would be all of it, or something outside of all tags."""
+    places: dict[Keys, Any] = {}
+    edited: Any = MISSING
+    for change in changes:
+        if change.kind == "replace" or (change.kind == "add" and change.keys and isinstance(change.keys[-1], str)):
+            places[change.keys] = change.new
+            continue
+        around = {change.keys[:-1], *([change.from_keys[:-1]] if change.kind == "move" else [])}
+        if () in around or (change.whole is None and not is_inside):
+            return None
+        edited = _plainly_stored(read_json(text)) if edited is MISSING else edited
+        places |= {place: value_at(edited, map(str, place)) for place in around}
+    if any(value is MISSING for value in places.values()):
+        return None
+    above = {place[:depth] for place in places for depth in range(len(place))}
+    holders = [place for place in places if place in above]
+    return {
+        place: value
+        for place, value in places.items()
+        if not any(len(holder) < len(place) and place[: len(holder)] == holder for holder in holders)
+    }
 
 
 def patch_of(changes: Changes, at: str = "", tree: Any = None) -> list[dict[str, Any]]:
