@@ -163,6 +163,10 @@ class Attachment(Guard):
     def answer_to(self, name: str, reason: Any) -> tuple[Any] | None:
         """The answer to a question to a person, in a tuple; None if it is to be asked."""
 
+    def is_answered_with(self, name: str, recorded: Any, given: Any) -> None:
+        """Code gives a person's answer itself, where the recording has one; raises what stops it if it is another."""
+        return
+
     @property
     def only_replays(self) -> bool:
         """Whether nothing of what the code does reaches anybody, so that threads of it may be left behind."""

@@ -312,6 +312,8 @@ class PayloadChangedData(Data):
         options: what the applier was given beyond the request, such as {allowed_paths: […]}.
         correction: JSON Patch to put after the applied request; only where the stored request alone
             does not give the stored payload (a redacted `test`, a key that is no string, a change in place).
+        after_turn: inside a call, the last turn that was taken before: by it a replay knows which items of a stream
+            come after the change.
     """
 
     applier: dict[str, Any]
@@ -325,6 +327,7 @@ class PayloadChangedData(Data):
     requires_feedback: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
     correction: Any = None
+    after_turn: int | None = None
     hash_before: str
     hash_after: str
 

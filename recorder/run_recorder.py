@@ -515,9 +515,9 @@ class RunRecorder:
         reason: str | None = None,
         warnings: Sequence[str] = (),
     ) -> Data:
+        here = self.here()
+        within = None if here is None else here.within
         if source is None:
-            here = self.here()
-            within = None if here is None else here.within
             source = {"kind": "action", "call": within} if within else {"kind": "code"}
         outcome = change.outcome
         return PayloadChangedData(
@@ -532,6 +532,7 @@ class RunRecorder:
             requires_feedback=outcome.requires_feedback,
             options=dict(options),
             correction=change.correction,
+            after_turn=self.log.turns if within else None,
             hash_before=change.hash_before,
             hash_after=change.hash_after,
         )

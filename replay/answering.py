@@ -66,6 +66,7 @@ class RecordedAnswer:
         """The items that the generator gave, and what it returned."""
         ended = self._run.course.turns.take(self._run, self._recorded)
         stream = AnsweredStream(self._run, self._recorded, ended)
+        self._run.to_redo.until(ended)
         for number, chunk in enumerate(self._chunks(ended), 1):
             stream.reads(number)
             try:
@@ -85,6 +86,7 @@ class RecordedAnswer:
         stream = AnsweredStream(self._run, self._recorded, ended)
         for number, chunk in enumerate(self._chunks(ended) if ended is not None else ()):
             await turns.achunk(self._run, self._recorded, number)
+            self._run.to_redo.before_item(self._recorded, number)
             stream.reads(number + 1)
             try:
                 stream.is_given((yield chunk))
@@ -100,7 +102,7 @@ class RecordedAnswer:
     def _end_of(self, stream: AnsweredStream, ended: Event) -> Any:
         """Return what the stream returned, or raise what it raised; that is the consumer's own if it threw it."""
         if ended.kind in ("model.failed", "tool.failed") and stream.raises_what_was_thrown(ended.data.error):
-            self._run.redo(ended)
+            self._run.to_redo.until(ended)
             assert stream.thrown is not None
             raise stream.thrown
         return self._outcome(ended)
@@ -114,7 +116,6 @@ class RecordedAnswer:
         return future
 
     def _chunks(self, ended: Event) -> list[Any]:
-        self._run.redo(ended)
         stream = getattr(ended.data, "stream", None)
         if not stream:
             return []
@@ -129,7 +130,7 @@ class RecordedAnswer:
 
     def _outcome(self, ended: Event) -> Any:
         """Return or raise what was recorded. What cannot be given as the agent got it stops the code instead."""
-        self._run.redo(ended)
+        self._run.to_redo.until(ended)
         if ended.kind == "call.cancelled":
             raise asyncio.CancelledError
         try:

@@ -431,6 +431,12 @@ class Comparison:
             self._missing(strand, before=None if event is None else event.seq)
             self._part("another outcome", strand, event, expected, actual, name=name, site=site_of_code())
 
+    def answers(self, name: str, recorded: Any, given: Any, strand: Strand) -> None:
+        """The code answers a question itself."""
+        expected, actual = [{"answer": self._run.as_field(one)} for one in (recorded, given)]
+        if not self.same("outcome", "", expected, actual):
+            self._part("another outcome", strand, None, expected, actual, name=name, site=site_of_code())
+
     # -- telling -----------------------------------------------------------------------------------------
 
     def comparable(self, stored: Any) -> Any:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import Context
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder.attaching import Answer, Attachment, Guard
 from ..recorder.calls import Call, Effect
 from ..recorder.delays import Asked
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
-from ..recorder.events import Data, Event, ReportData
+from ..recorder.events import Data, ReportData
 from ..recorder.introspection import name_as_recorded
 from ..recorder.kept_apart import with_tags
 from ..recorder.leaves import live_tree
@@ -29,7 +28,7 @@ from ..recorder.redaction import Redactor
 from ..recorder.reentry import appending
 from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
-from ..recorder.scope import Scope, TaskPath, entered
+from ..recorder.scope import Scope
 from ..recorder.store import RunInfo
 from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
@@ -39,7 +38,7 @@ from .answering import RecordedAnswer
 from .beginnings import compare_beginning
 from .edits import Edits
 from .exactly import exactly, stored_as_field
-from .redoing import redo
+from .redoing import ToRedo
 from .restored_cache import restored_cache
 from .script import RecordedCall, Script, Strand, key_of
 
@@ -138,7 +137,7 @@ class RecordedRun(Attachment):
             course.coverage.note(note)
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
-        self._to_redo: list[tuple[int, Event]] = []
+        self.to_redo = ToRedo(self)
         self.open_streams: dict[AnsweredStream, None] = {}  # which the code has begun to read
         self._child_turns: dict[tuple[str, str], int] = {}
 
@@ -295,21 +294,8 @@ class RecordedRun(Attachment):
             return data.model_copy(update={"call": recorded.call, "attempt": attempt}), None
         self._count(recorded)
         self.is_answered_up_to_here()
-        for event in self.script.changes_inside(recorded):
-            heappush(self._to_redo, (event.seq, event))
+        self.to_redo.add(self.script.changes_inside(recorded))
         return data, RecordedAnswer(self, recorded, call)
-
-    def redo(self, until: Event) -> None:
-        """Do again what happened inside answered calls up to an event, which is how one of them has ended."""
-        while self._to_redo and self._to_redo[0][0] < until.seq:
-            _, event = heappop(self._to_redo)
-            recorder = self.recorder
-            assert recorder is not None  # it has made the call
-            try:
-                with entered(Scope(recorder, event.within, TaskPath(event.task))):
-                    redo(recorder, event)
-            except (UnknownType, LossyAnswer) as error:
-                self.course.stop(error)
 
     def _count(self, recorded: RecordedCall) -> None:
         """Count an answered call, and those inside it, as if they had been made."""
@@ -462,6 +448,10 @@ class RecordedRun(Attachment):
                 self.course.comparison_of(self).asks(name, reason, Strand(self.log.round, None, "0"))
                 self.course.coverage.read()
             return answer
+
+    def is_answered_with(self, name: str, recorded: Any, given: Any) -> None:
+        """Tell of another answer to a question than the recorded one."""
+        self.course.comparison_of(self).answers(name, recorded, given, Strand(self.log.round, None, "0"))
 
     def _exactly(self, stored: Any, what: str) -> tuple[Any]:
         """A recorded value in a tuple; one that the code cannot have as it was stops it."""

@@ -9,6 +9,7 @@ What other processes added to the run (`writer.joined`) was not done by this cod
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -170,6 +171,7 @@ class Script:
         self._counts: Counter[tuple[Strand, str]] = Counter()
         self._met: Counter[tuple[Strand, str]] = Counter()
         self._interrupted: Event | None = None
+        self._ends: list[tuple[int, Event]] | None = None  # with their turns, once they are asked for
         self._met_again: set[int] = set()
         self._writers: tuple[str, ...] = ()
         self._last_of: dict[str, int] = {}
@@ -217,6 +219,17 @@ class Script:
             if event.within is None:
                 last = max(getattr(event.data, "turn", None) or last + 1, *(getattr(event.data, "turns", None) or (0,)))
         return last
+
+    def end_after(self, turn: int) -> Event | None:
+        """The first event that reached the agent from outside after a turn, such as that of a chunk; None if none did."""
+        if self._ends is None:
+            self._ends, last = [], 0
+            for event in self.wakes:
+                if event.within is None:
+                    last = getattr(event.data, "turn", None) or last + 1
+                    self._ends.append((last, event))
+        at = bisect_right(self._ends, turn, key=lambda one: one[0])
+        return self._ends[at][1] if at < len(self._ends) else None
 
     # -- reading the log -------------------------------------------------------------------------------
 

@@ -199,6 +199,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("applier", "request", "applied_request", "source", "options", "correction"), ANOTHER_WAY),
         "counts": ANOTHER_WAY,
         "requires_feedback": DERIVED,
+        "after_turn": ORDER,
     },
     "message.added": {"message": TOLD},
     "messages.replaced": {"start": TOLD, "stop": TOLD, "messages": TOLD, "why": TOLD},

@@ -317,3 +317,33 @@ def test_a_stream_that_is_left_open_behind_the_end_of_the_run_holds_up_no_replay
     store = MemoryStore()
     assert step.run({}, store=store).value == "one"
     assert ar.replay("run1", step, store=store).verdict == "identical"
+
+
+def test_what_streams_change_between_their_items_is_done_again_between_them() -> None:
+    """Two streams write to the payload at a time; whoever reads an item sees what was written by then, and no more."""
+
+    @ar.agent("filling")
+    async def step(round_index: int, context: ar.Context) -> ar.Complete[str]:
+        heard = asyncio.Event()
+
+        @ar.tool(safety="pure")
+        async def fill(name: str) -> AsyncGenerator[int, None]:
+            if name == "slow":
+                await heard.wait()
+            for number in range(2):
+                context.change(payload={**context.payload, name: number})
+                yield number
+
+        async def read(name: str) -> None:
+            async for number in fill(name):
+                context.report(f"{name} {number}: {dict(context.payload)}")
+                heard.set()
+
+        await asyncio.gather(read("slow"), read("quick"))
+        return ar.Complete("full")
+
+    store = MemoryStore()
+    step.run({}, store=store)
+    reports = [event.data.message for event in store.events("run1") if event.kind == "report"]
+    assert reports[0] == "quick 0: {'quick': 0}"
+    assert ar.replay("run1", step, store=store).verdict == "identical"

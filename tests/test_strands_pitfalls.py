@@ -182,6 +182,9 @@ def test_the_responses_go_on_with_the_same_run(store: EventStore) -> None:
     assert made.calls == ["model", "divide", "remember", "model"]
     resumed = events(store, run, "run.resumed")[0]
     assert list(resumed.data.answers.values()) == ["yes"]
+    assert [(one.data.interrupt, one.data.response) for one in events(store, run, "interrupt.answered")] == [
+        ("1.sure.1", "yes")
+    ]
 
 
 def test_an_interrupted_run_is_resumed_by_an_agent_that_is_made_anew(store: EventStore) -> None:

@@ -21,6 +21,8 @@ from typing import Any, Final, Self
 
 from ..agent_result import AgentResult, RunHandle
 from ..ambient import reads_are_captured
+from ..events import InterruptAnsweredData
+from ..introspection import clean
 from ..recording import RecordedBlock, Recording
 from ..run_recorder import RunRecorder
 from ..scope import Scope, entered, scope_is_carried
@@ -53,6 +55,7 @@ class SdkRun(Recording, ABC):
         self.waits = False
         self.asked: dict[str, str] = {}
         self.answers: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
         self.invocations: RecordedInvocations | None = None
 
     @abstractmethod
@@ -91,7 +94,11 @@ class SdkRun(Recording, ABC):
         answers = {one.id: attachment.answer_to(one.name, one.reason) for one in interrupts}
         if any(answer is None for answer in answers.values()):
             return False
-        self._recorder.questions += len(answers)
+        for one in interrupts:
+            self._recorder.questions += 1
+            name = clean(one.name)
+            self.asked[one.id] = f"{self._recorder.round}.{name}.{self._recorder.questions}"
+            self._names[one.id] = name
         self.answers = {id: answer[0] for id, answer in answers.items() if answer is not None}
         self.waits = True
         return True
@@ -114,7 +121,7 @@ class SdkRun(Recording, ABC):
             self.lets_go()
 
     def _suspend(self, interrupts: list[Any]) -> None:
-        self.asked = {one.id: self._recorder.raise_interrupt(one.name, one.reason) for one in interrupts}
+        self.asked |= {one.id: self._recorder.raise_interrupt(one.name, one.reason) for one in interrupts}
         self._recorder.finish_round("interrupted")
         _, _, value, result = self.summed_up(self.came_to)
         self._ends("interrupted", value, result)
@@ -141,21 +148,24 @@ class SdkRun(Recording, ABC):
 
     def takes(self, prompt: Any) -> bool:
         """Whether a prompt holds responses to what this run has asked."""
-        known = self.answers if self.waits else self.asked
         ids = response_ids(prompt)
-        return bool(ids) and all(id in known for id in ids)
+        return bool(ids) and all(id in self.asked for id in ids)
 
     def goes_on(self, prompt: Any) -> None:
         """Go on with the responses of a person."""
-        self.came_to = None
+        recorder = self._recorder
+        given = {one["interruptResponse"]["interruptId"]: one["interruptResponse"]["response"] for one in prompt}
         if self.waits:
-            self.waits = False
-            return
-        responses = {one["interruptResponse"]["interruptId"]: one["interruptResponse"]["response"] for one in prompt}
-        answers = {self.asked[id]: response for id, response in responses.items()}
-        self.asked = {}
-        self._recorder.go_on(answers)
-        self.takes_hold()
+            attachment = recorder.attachment
+            assert attachment is not None  # it has the answers
+            for id, response in given.items():
+                attachment.is_answered_with(self._names[id], self.answers[id], response)
+        else:
+            recorder.go_on({self.asked[id]: response for id, response in given.items()})
+            self.takes_hold()
+        for id, response in given.items():
+            recorder.emit("interrupt.answered", InterruptAnsweredData(interrupt=self.asked.pop(id), response=response))
+        self.came_to, self.waits = None, False
 
 
 def response_ids(prompt: Any) -> list[str]:
