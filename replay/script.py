@@ -221,7 +221,7 @@ class Script:
         return last
 
     def end_after(self, turn: int) -> Event | None:
-        """The first event that reached the agent from outside after a turn, such as that of a chunk; None if none did."""
+        """The first event that reached the agent from outside after a turn, such as a chunk's; None if none did."""
         if self._ends is None:
             self._ends, last = [], 0
             for event in self.wakes:
