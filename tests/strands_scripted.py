@@ -33,6 +33,7 @@ from strands.models import Model
 from strands.multiagent import GraphBuilder, Swarm
 from strands.tools.executors import SequentialToolExecutor
 from strands.types.exceptions import ContextWindowOverflowException, ModelThrottledException
+from strands.types.tools import AgentTool
 
 USAGE = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
 
@@ -244,6 +245,35 @@ class World:
             return "at last"
 
         return flaky
+
+
+class Own(AgentTool):
+    """A tool that speaks none of the SDK's events: it gives values, the last of which is the result."""
+
+    def __init__(self, world: World, fails: bool) -> None:
+        super().__init__()
+        self.world = world
+        self.fails = fails
+
+    @property
+    def tool_name(self) -> str:
+        return "own"
+
+    @property
+    def tool_spec(self) -> Any:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        return {"name": "own", "description": "A tool of one's own.", "inputSchema": {"json": schema}}
+
+    @property
+    def tool_type(self) -> str:
+        return "own"
+
+    async def stream(self, tool_use: Any, invocation_state: Any, **kwargs: Any) -> Any:
+        self.world.real("own")
+        yield {"half": tool_use["input"]["n"] / 2}
+        if self.fails:
+            raise RuntimeError("out of order")
+        yield {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"json": {"n": 1}}]}
 
 
 HOOKED = (
@@ -565,6 +595,20 @@ SCENARIOS = [
     Scenario(
         "tool that streams",
         lambda w: w.agent([Use("count", {"to": 3})], ["done"], tools=w.tools("count")),
+        2,
+        "end_turn",
+        3,
+    ),
+    Scenario(
+        "tool of one's own",
+        lambda w: w.agent([Use("own", {"n": 4})], ["done"], tools=[Own(w, False)]),
+        2,
+        "end_turn",
+        3,
+    ),
+    Scenario(
+        "tool of one's own that raises",
+        lambda w: w.agent([Use("own", {"n": 4})], ["done"], tools=[Own(w, True)]),
         2,
         "end_turn",
         3,

@@ -21,6 +21,7 @@ from strands.event_loop._retry import ModelRetryStrategy
 from strands.hooks import BeforeModelCallEvent, BeforeToolCallEvent
 from strands.middleware import ExecuteToolStage
 from strands.multiagent import GraphBuilder
+from strands.session.file_session_manager import FileSessionManager
 from strands.tools.decorator import DecoratedFunctionTool
 from strands.types.exceptions import EventLoopException, ModelThrottledException
 from strands_scripted import PIXEL, SCENARIOS, Order, Scripted, Unstorable, Use, World, come_to, respond
@@ -715,6 +716,27 @@ def test_an_agent_that_is_invoked_in_another_run_is_a_child_run(store: EventStor
     dead = world(store, live=False)
     assert ar.replay(outer, lambda: loop(dead), store=store).verdict == "identical"
     assert dead.calls == []
+
+
+def test_an_agent_with_a_session_is_recorded_and_replays_without_it(store: EventStore, tmp_path: Path) -> None:
+    """What the session brought is the conversation before the run; the session has the ids that the run has."""
+
+    def session() -> FileSessionManager:
+        return FileSessionManager("s", storage_dir=str(tmp_path))
+
+    made = world(store)
+    made.agent(["one"], session_manager=session(), agent_id="a")("first")
+    again = made.agent(["two"], session_manager=session(), agent_id="a")
+    again("second")
+    _, second = store.runs()
+    assert len(ar.state_at(second, 0, store=store).messages) == 2 + 1
+    files = sorted(tmp_path.rglob("message_*.json"))
+    assert [json.loads(file.read_text())["message"]["tracking_id"] for file in files] == [
+        message["tracking_id"] for message in again.messages
+    ]
+    dead = world(store, live=False)
+    assert ar.replay(second, lambda: dead.agent(agent_id="a"), store=store).verdict == "identical"
+    assert dead.agents[0].messages == again.messages
 
 
 def test_tools_in_the_background_are_not_replayed(store: EventStore) -> None:
