@@ -5,6 +5,9 @@ sees the payload as whoever wrote it does (see `insides`): a tuple is a list, a 
 a value such as a Decimal or a date counts as the text it is written as, but is shown as what it is.
 
 Where the payload is the same object as a step before, nothing is evaluated: most steps leave most of a payload alone.
+
+An expression comes from anybody, and a short one can ask for more than there is memory (`[@,@]|[@,@]|…`). So what one
+evaluation does is counted, and it ends as an expression that does not apply.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from .places import nearest, reached
 
 LONGEST: Final = 2_000
 """Characters of an expression, at most."""
+
+ROOM: Final = 1_000_000
+"""So many parts of values are looked at, and so many characters made, by one evaluation at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +136,11 @@ class Expression:
             place = reached(self.path, stored)
             found = len(place.keys) == len(self.path)
             return (place.nodes[-1], None) if found else (MISSING, None)
+        room = _Room()
         try:
-            found = _SeenThrough().visit(self._tree, stored)
+            return _stored(_SeenThrough(room).visit(self._tree, stored), room), None
         except (JMESPathError, ArithmeticError, TypeError, ValueError, RecursionError) as error:
             return MISSING, str(error) or type(error).__name__
-        return _stored(found), None
 
 
 def watch_in(trees: Iterable[tuple[int, Any]], expression: Expression, *, run: str = "", root: Keys = ()) -> Watched:
@@ -157,7 +163,7 @@ def watch_in(trees: Iterable[tuple[int, Any]], expression: Expression, *, run: s
             continue
         before = tree
         value, problem = expression.over(tree)
-        if spans and _is_same(spans[-1], value, problem):
+        if spans and is_same(spans[-1], value, problem):
             spans[-1] = _until(spans[-1], step)
         else:
             spans.append(Span(step, step, value, problem))
@@ -177,7 +183,8 @@ def _until(span: Span, step: int) -> Span:
     return Span(span.first, step, span.value, span.problem)
 
 
-def _is_same(span: Span, value: Any, problem: str | None) -> bool:
+def is_same(span: Span, value: Any, problem: str | None) -> bool:
+    """Whether an expression that came to this goes on with a span."""
     if span.value is MISSING or value is MISSING:
         return span.value is value and (span.problem is None) is (problem is None)
     return same(span.value, value)
@@ -229,19 +236,53 @@ def _seen(value: Any) -> Any:
     return _Text.of(value)
 
 
-def _plain(value: Any) -> Any:
+class _Room:
+    """What an evaluation may still do; see `ROOM`."""
+
+    def __init__(self) -> None:
+        self.left = ROOM
+
+    def take(self, number: int = 1) -> None:
+        """Do so much of it.
+
+        Raises:
+            ValueError: there is not so much room.
+        """
+        self.left -= number
+        if self.left < 0:
+            raise ValueError(f"it looks at more than {ROOM:,} parts of values, or makes so long a text")
+
+
+def _plain(value: Any, room: _Room) -> Any:
     """An argument of a function, which knows none but JSON's types, one level deep."""
+    room.take(1 + len(value) if isinstance(value, str) else 1)
     if type(value) is _Text:
         return str(value)
     if type(value) is list:
-        return [_plain(_seen(item)) for item in value]
+        return [_plain(_seen(item), room) for item in value]
     return value
+
+
+def _weigh(value: Any, room: _Room) -> None:
+    """Count the parts of a value each time that it is referred to: that is what comparing or writing it takes."""
+    room.take(1 + len(value) if isinstance(value, str) else 1)
+    if isinstance(value, dict):
+        for part in value.values():
+            _weigh(part, room)
+    elif isinstance(value, list):
+        for part in value:
+            _weigh(part, room)
 
 
 class _SeenThrough(TreeInterpreter):  # type: ignore[misc]  # jmespath has no types
     """Evaluates expressions over stored values."""
 
+    def __init__(self, room: _Room) -> None:
+        super().__init__()
+        self._room = room
+
     def visit(self, node: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        self._room.take()
         return _seen(super().visit(node, *map(_seen, args), **kwargs))
 
     def visit_flatten(self, node: Mapping[str, Any], value: Any) -> Any:
@@ -249,13 +290,30 @@ class _SeenThrough(TreeInterpreter):  # type: ignore[misc]  # jmespath has no ty
         if not isinstance(base, list):
             return None
         items = map(_seen, base)
-        return [part for item in items for part in (item if isinstance(item, list) else (item,))]
+        found: list[Any] = []
+        for item in items:
+            parts = item if isinstance(item, list) else (item,)
+            self._room.take(len(parts))
+            found += parts
+        return found
+
+    def visit_comparator(self, node: Mapping[str, Any], value: Any) -> Any:
+        sides = [self.visit(child, value) for child in node["children"]]
+        if all(isinstance(side, dict | list) for side in sides):
+            for side in sides:
+                _weigh(side, self._room)
+        found = [{"type": "literal", "value": side, "children": []} for side in sides]
+        return super().visit_comparator({**node, "children": found}, value)
 
     def visit_expref(self, node: Mapping[str, Any], value: Any) -> Any:
         return _Expression(node["children"][0], _ForFunctions(self))
 
     def visit_function_expression(self, node: Mapping[str, Any], value: Any) -> Any:
-        given = [_plain(self.visit(child, value)) for child in node["children"]]
+        given = [_plain(self.visit(child, value), self._room) for child in node["children"]]
+        if node["value"] == "join" and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], list):
+            self._room.take(len(given[0]) * len(given[1]))
+        elif node["value"] == "to_string":
+            _weigh(given, self._room)
         return self._functions.call_function(node["value"], given)
 
 
@@ -266,19 +324,22 @@ class _ForFunctions:
         self._interpreter = interpreter
 
     def visit(self, node: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        return _plain(self._interpreter.visit(node, *args, **kwargs))
+        return _plain(self._interpreter.visit(node, *args, **kwargs), self._interpreter._room)
 
 
-def _stored(found: Any) -> Any:
+def _stored(found: Any, room: _Room) -> Any:
     """A result in stored form: what stood in the log as it stood there."""
+    room.take()
     if type(found) is _Text:
         return found.stored
     if type(found) is OrderedDict and "$type" in found:
-        return {"$type": "dict", "items": [[name, _stored(part)] for name, part in found.items()]}
+        return {"$type": "dict", "items": [[name, _stored(part, room)] for name, part in found.items()]}
     if isinstance(found, dict):
-        return found if type(found) is dict and "$type" in found else {n: _stored(part) for n, part in found.items()}
+        if type(found) is dict and "$type" in found:
+            return found
+        return {name: _stored(part, room) for name, part in found.items()}
     if isinstance(found, list):
-        return [_stored(item) for item in found]
+        return [_stored(item, room) for item in found]
     return encode(found).stored if isinstance(found, int | float) else found
 
 

@@ -15,7 +15,7 @@ from agentreplay.recorder.errors import UsageError
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.values import decode, encode
 from agentreplay.replay.changes import MISSING
-from agentreplay.replay.watching import Expression, numbers_of, watch_in
+from agentreplay.replay.watching import LONGEST, Expression, numbers_of, watch_in
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,3 +193,44 @@ def test_a_run_that_has_not_begun_a_round_has_one_step() -> None:
     """Step 0, the start."""
     told = ar.watch("run1", "n", recorded([{"n": 1}]))
     assert (told.changed, told.last, told.values()) == ((), 0, [1])
+
+
+HOSTILE = [
+    "|".join(["[@,@]"] * 60),
+    "|".join(["{a:@,b:@}"] * 60),
+    "|".join(["[@,@]"] * 60 + ["to_string(@)"]),
+    "|".join(["[@,@]"] * 60 + ["length(to_string(@))"]),
+    "|".join(["[@,@]"] * 60) + "|" + "[]" * 60,
+    "[" + "|".join(["[@,@]"] * 60) + "," + "|".join(["[@,@]"] * 60) + "]|[0]==[1]",
+    "'x'|" + "|".join(["join('y',[@,@,@,@])"] * 60),
+    "'x'|" + "|".join(["join(@,[@,@,@,@,@,@,@])"] * 50),
+    "|".join(["[@,@]"] * 60 + ["sort_by(@,&to_string(@))"]),
+    "|".join(["[@,@]"] * 60 + ["contains(@,@)"]),
+    "|".join(["[@,@]"] * 60 + ["map(&to_string(@),@)"]),
+    "|".join(["[@,@]"] * 60 + ["[*]"] * 8),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_short_expression_cannot_ask_for_more_than_there_is(text: str) -> None:
+    """What doubles sixty times ends as an expression that does not apply, before it takes memory or hours."""
+    assert len(text) <= LONGEST
+    value, problem = Expression(text).over({"a": [1, "b"], "c": {"d": None}})
+    assert value is MISSING
+    assert problem is not None
+    assert "1,000,000 parts" in problem
+
+
+def test_comparisons_within_comparisons_are_evaluated_once_each() -> None:
+    """A hundred of them are a hundred, not two to the hundredth."""
+    nested = "a"
+    for _ in range(100):
+        nested = f"({nested}==a)"
+    assert Expression(nested).over({"a": False}) == (False, None)
+
+
+def test_values_that_are_large_by_themselves_are_watched() -> None:
+    """A payload of a hundred thousand parts is none that is made up."""
+    large = {"items": [{"price": at, "name": f"item {at}"} for at in range(50_000)]}
+    assert Expression("sum(items[].price)").over(large) == (sum(range(50_000)), None)
+    assert Expression("items[?price > `49998`].name").over(large) == (["item 49999"], None)
