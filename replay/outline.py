@@ -31,7 +31,7 @@ class CallEntry:
         within: id of the call inside which it was made, or None.
         error: what it failed with.
         asked, answered: a tool's arguments, and what a call gave, in stored form; `MISSING` unless details are wanted.
-        streamed: what it gave piece by piece, if it was streamed and details are wanted; then `answered` is mostly null.
+        streamed: what it gave piece by piece, if that is wanted; `answered` is mostly null then.
         seq, end_seq: of the events with which it began and ended.
         model, usage: of a model call, the model and what its provider says that it used.
         safety: of a tool call, as it was declared.
