@@ -345,13 +345,13 @@ class AdapterContract(ABC):
         store = _store(tmp_path)
         text = self.app(parcel(), store)()
         head = store.run("run1").head_hash
-        tools = (["find"], ["draw", "draw"], ["note"], [])
+        tools: tuple[list[str], ...] = (["find"], ["draw", "draw"], ["note"], [])
         for step in range(1, 5):
             script = parcel()
             result = rerun("run1", self.app(script, store), step, allow=ALLOWED, store=store)
             assert len(script.asked) == 5 - step
             assert script.called == [name for names in tools[step - 1 :] for name in names]
-            child = store.run(result.run.id if result.run else "")
+            child = store.run(result.run.id)
             assert (child.status, child.fork_of) == ("completed", store.run("run1").uid)
             if self.has_state:
                 assert state_at(child, -1, store).payload == STATES[-1]

@@ -147,7 +147,8 @@ def payloads_of(events: Iterable[Event], *, run: str = "") -> Iterator[tuple[int
         CorruptLog: the log stops making sense; raised where that is noticed, at the latest after the last step.
     """
     folded = _Payload(run)
-    number, payload = 0, MISSING
+    number = 0
+    payload: Any = MISSING
     for event in events:
         if event.kind == "round.started":
             if event.round != number + 1:

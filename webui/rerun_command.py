@@ -38,7 +38,7 @@ def command_of(run: str, step: int, request: RerunRequest, changes: Changes, app
             return ""
         else:
             words += ["--patch", "-"]
-            document = f" <<'EOF'\n{one_line_of([dict(one) for one in request.patch])}\nEOF"
+            document = f" <<'EOF'\n{one_line_of([dict(one) for one in request.patch or ()])}\nEOF"
     words += list(_options(request))
     made = " ".join([shlex.quote(visible(word)) for word in words]) + document
     return made if len(made) <= LONGEST else ""

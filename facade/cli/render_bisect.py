@@ -46,6 +46,7 @@ def render_search(page: Console, info: RunInfo, recorded: Outcome, steps: Sequen
 def render_probe(page: Console, store: EventStore, probe: Probe, recorded: Outcome) -> None:
     """Write what the re-runs from a step came to."""
     outcome = probe.outcome(recorded)
+    told: list[str | tuple[str, str]]
     if len(probe.trials) == 1:
         trial = probe.trials[0]
         told = [f"  {trial.run:6}  ", (f"{outcome:7}", STYLES[outcome]), "  ", status_of(store.run(trial.run))]
