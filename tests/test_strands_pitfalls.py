@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.errors import Divergence, LiveCallRefused, UsageError
+from agentreplay.recorder.integrations.strands_answers import AnswerSoFar
+from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
 from strands import Agent, tool
 from strands.event_loop._retry import ModelRetryStrategy
@@ -151,6 +154,41 @@ def test_ids_and_latencies_are_pinned(store: EventStore) -> None:
     pinned = [one.data.value for one in events(store, run, "value.read")]
     assert [one["tracking_id"] for one in pinned] == [one["tracking_id"] for one in made.agents[0].messages]
     assert pinned[1]["metrics"] == made.agents[0].messages[1]["metadata"]["metrics"]
+
+
+def test_a_streamed_answer_is_told_as_a_whole_too(store: EventStore) -> None:
+    """Beside the raw events stands the message, as the SDK has put it together, with usage and stop reason."""
+    run, made, _ = played("tool raises", store)
+    returned = [one.data for one in events(store, run, "model.returned")]
+    said = [message for message in made.agents[0].messages if message["role"] == "assistant"]
+    assert [one.response for one in returned] == [
+        {"role": "assistant", "content": message["content"]} for message in said
+    ]
+    assert [one.stop_reason for one in returned] == ["tool_use", "end_turn"]
+    assert [one.usage for one in returned] == [{"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}] * 2
+
+
+def test_a_stream_of_another_form_is_no_message() -> None:
+    """Whatever a provider sends, putting it together raises nothing."""
+    answer = AnswerSoFar()
+    for event in (
+        {"contentBlockDelta": {"delta": {"reasoningContent": {"text": "hm", "signature": "s"}}}},
+        {"contentBlockDelta": {"delta": {"reasoningContent": {"text": "m"}}}},
+        {"contentBlockStop": {}},
+        {"contentBlockStart": {"start": {"toolUse": {"name": "x", "toolUseId": "1"}}}},
+        {"contentBlockDelta": {"delta": {"toolUse": {"input": "{no"}}}},
+        {"contentBlockStop": {}},
+        *({"contentBlockDelta": None}, {"contentBlockStart": {"start": {"toolUse": {}}}}, None, 7, "text", {}),
+    ):
+        answer.add(event)
+    assert answer.message == {
+        "role": "assistant",
+        "content": [
+            {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "s"}}},
+            {"toolUse": {"toolUseId": "1", "name": "x", "input": "{no"}},
+        ],
+    }
+    assert AnswerSoFar().message is None
 
 
 # -- 6: questions to a person ----------------------------------------------------------------------------------
@@ -744,6 +782,53 @@ def test_an_agent_with_a_session_is_recorded_and_replays_without_it(store: Event
     dead = world(store, live=False)
     assert ar.replay(second, lambda: dead.agent(agent_id="a"), store=store).verdict == "identical"
     assert dead.agents[0].messages == again.messages
+
+
+class Full(MemoryStore):
+    """A store that fails after a while."""
+
+    left = 14
+
+    def append_rows(self, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise ar.StoreError("the disk is full")
+        return super().append_rows(*args, **kwargs)
+
+
+def test_a_store_that_fails_stops_the_agent_with_one_error_or_not_at_all() -> None:
+    """As the recorder was told; the agent can be used afterwards, and nothing is left on it."""
+    for policy, raised in (("raise", ar.RecordingFailed), ("warn", None)):
+        made = world(Full(), on_store_error=policy)
+        agent = SCENARIO["one tool after the other"].make(made)
+        if raised is None:
+            with pytest.warns(UserWarning, match="goes on unrecorded"):
+                assert agent("go").stop_reason == "end_turn"
+            assert agent.state.get() == {"a": "2"}
+        else:
+            with pytest.raises(raised):
+                agent("go")
+        assert "stream" not in vars(agent.model)
+        assert type(agent.state).__mro__[1] is object
+
+
+def test_what_the_code_reads_is_captured(store: EventStore) -> None:
+    """`capture=` works as for any run: a hook that asks for the time has the recorded one in a replay."""
+
+    def make(made: World) -> Agent:
+        agent = made.agent(["done"])
+
+        def stamp(event: BeforeModelCallEvent) -> None:
+            event.agent.state.set("at", time.time())
+
+        agent.hooks.add_callback(BeforeModelCallEvent, stamp)
+        return agent
+
+    made = world(store, capture={"clock"})
+    make(made)("go")
+    dead = world(store, live=False, capture={"clock"})
+    assert ar.replay(store.runs()[0], lambda: make(dead), store=store).verdict == "identical"
+    assert dead.agents[0].state.get() == made.agents[0].state.get()
 
 
 def test_tools_in_the_background_are_not_replayed(store: EventStore) -> None:

@@ -16,6 +16,7 @@ from ..encoding import encode
 from ..errors import RecordedError
 from ..events import ErrorInfo
 from ..run_recorder import error_info
+from .strands_answers import AnswerSoFar
 
 SITE: Final = "strands"
 """Where the adapter reads values: in no line of the application."""
@@ -24,7 +25,23 @@ SITE: Final = "strands"
 class SdkCall(Call):
     """A call of a model or a tool of the SDK."""
 
-    __slots__ = ()
+    __slots__ = ("_answer",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._answer = AnswerSoFar() if self.effect.kind == "model" else None
+
+    async def agave(self, chunk: Any) -> None:
+        """Note a chunk of the stream, and what a model says with it."""
+        await super().agave(chunk)
+        if self._answer is not None:
+            self._answer.add(chunk)
+
+    async def areturned(self, value: Any, *, abandoned: bool = False) -> None:
+        """Append that the call returned; a model that was heard to its end with what it said as a whole."""
+        if self._answer is not None and value is None and not abandoned:
+            value = self._answer.message
+        await super().areturned(value, abandoned=abandoned)
 
     def error_info(self, error: BaseException) -> ErrorInfo:
         """The error; without its insides if they cannot all be stored."""
