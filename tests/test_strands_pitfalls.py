@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -631,6 +633,24 @@ def test_the_state_object_is_as_it_was_after_the_run(store: EventStore) -> None:
     assert seen == [True]
     assert type(agent.state) is cls
     assert "stream" not in vars(model)
+
+
+def test_an_agent_ends_with_its_last_reference(store: EventStore) -> None:
+    """The SDK closes what an agent has when nobody holds it any more; the recorder holds none, nor one that asks."""
+    gc.collect()
+    gc.disable()
+    try:
+        for name in ("one tool after the other", "asks before a tool"):
+            made = world(store)
+            agent = SCENARIO[name].make(made)
+            agent("go")
+            made.agents.clear()
+            agent.hooks._registered_callbacks.clear()  # the tests' own, which know the world
+            gone = weakref.ref(agent)
+            del agent
+            assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_each_invocation_is_a_run_with_its_name_and_tags(store: EventStore) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import weakref
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any, Final
 
@@ -76,7 +77,7 @@ class RecordedAgent(RecordedInvocations):
         for event, order, callback in _HOOKS:
             agent.hooks.add_callback(event, callback, order=order)
         if hasattr(agent, "_start_cancel_watcher"):
-            agent._start_cancel_watcher = _outside_of_runs(agent._start_cancel_watcher)  # type: ignore[method-assign]
+            agent._start_cancel_watcher = _outside_of_runs(agent)  # type: ignore[method-assign]
 
     def block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
         """The block of a new run.
@@ -99,9 +100,9 @@ class RecordedAgent(RecordedInvocations):
             **self.settings.of_block(),
         )
 
-    async def begin_again(self, given: Mapping[str, Any]) -> Any:
+    async def invoke_again(self, target: Any, given: Mapping[str, Any]) -> Any:
         """Invoke the agent as it was invoked when the run was recorded, from the state that it had then."""
-        agent: Agent = self.target
+        agent: Agent = target
         params = dict(given["params"] or {})
         agent.messages[:] = given["messages"]
         kept = agent.state.get()
@@ -147,16 +148,23 @@ class AgentRun(SdkRun):
 
     def __init__(self, recorder: RunRecorder, *, agent: Agent, settings: Settings, **given: Any) -> None:
         super().__init__(recorder, **given)
-        self.agent = agent
+        self._agent = weakref.ref(agent)
         self.settings = settings
-        self.state = StateLog(agent, recorder)
-        self.conversation = ConversationLog(agent, self.messages, recorder, self._cancel)
+        self.state = StateLog(self._agent, recorder)
+        self.conversation = ConversationLog(self._agent, self.messages, recorder, self._cancel)
         self._effects: dict[int, tuple[AgentTool, Effect]] = {}
         self._is_begun = False  # whether the round that runs has come to anything
         self._attempt = 1
         self._attempts: dict[tuple[int, int], int] = {}
         self._pending: dict[str, Any] | None = None
         self._raw: list[list[str]] = []
+
+    @property
+    def agent(self) -> Agent:
+        """The agent; it is being invoked, so it is there."""
+        agent = self._agent()
+        assert agent is not None
+        return agent
 
     @property
     def steering(self) -> Collection[str]:
@@ -362,7 +370,7 @@ def run_of(agent: Any) -> AgentRun | None:
     """The run of an agent in which the running code is; None outside of any."""
     scope = current.get()
     run = None if scope is None else scope.recorder.context
-    return run if isinstance(run, AgentRun) and run.agent is agent and run.recorder.recording else None
+    return run if isinstance(run, AgentRun) and run.recorder.recording and run.agent is agent else None
 
 
 def _before_model(event: BeforeModelCallEvent) -> None:
@@ -429,14 +437,16 @@ async def _execute_tool(context: ExecuteToolContext, call: Any, *, settings: Set
         yield event
 
 
-def _outside_of_runs(start: Any) -> Any:
+def _outside_of_runs(agent: Agent) -> Any:
     """Start the task that looks for a caller's signal every 50 ms outside of the run: its timers are none of it."""
+    start, own = type(agent)._start_cancel_watcher, weakref.ref(agent)
 
     @functools.wraps(start)
     def started(signal: Any) -> asyncio.Task[None] | None:
+        invoked = own()
+        assert invoked is not None
         with entered(None):
-            task: asyncio.Task[None] | None = start(signal)
-            return task
+            return start(invoked, signal)
 
     return started
 

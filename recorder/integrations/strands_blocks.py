@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import CodeType
@@ -195,6 +196,7 @@ class SdkBlock(RecordedBlock):
 
     def _began(self, recorder: RunRecorder) -> SdkRun:
         self._run = run = self._make(recorder, **self._given)
+        del self._make  # which knows what is invoked, and a run that waits for a person is to keep nobody alive
         return run
 
     def _entered(self, run: Recording) -> Recording:
@@ -220,14 +222,19 @@ class RecordedInvocations(ABC):
     """
 
     def __init__(self, target: Any) -> None:
-        self.target = target
-        self._stream: Callable[..., AsyncIterator[Any]] = target.stream_async
+        # The SDK has its agents end with their last reference, which nothing of this one may be.
+        self._target = weakref.ref(target)
+        own = vars(target).get("stream_async")
+        of_class = type(target).stream_async
         self._open: tuple[SdkBlock, SdkRun] | None = None
+        self._held: Any = None  # the target, while a replay is to go on with it
+        self._stream: Callable[..., AsyncIterator[Any]] = own or (
+            lambda *args, **kw: of_class(self.target, *args, **kw)
+        )
         recorded = self._recorded
+        first = next(iter(inspect.signature(target.stream_async).parameters))
 
-        first = next(iter(inspect.signature(self._stream).parameters))
-
-        @functools.wraps(self._stream)
+        @functools.wraps(of_class)
         def stream_async(*args: Any, **options: Any) -> AsyncIterator[Any]:
             given = args or (options.pop(first, None),)
             return recorded(*given, **options)
@@ -235,6 +242,11 @@ class RecordedInvocations(ABC):
         target.stream_async = stream_async
         setattr(target, BEGIN, self.begin_again)
         setattr(target, RECORDED, self)
+
+    @property
+    def target(self) -> Any:
+        """The agent, graph or swarm; it is in use, so it is there."""
+        return self._target()
 
     @classmethod
     def of(cls, target: Any) -> Self | None:
@@ -247,8 +259,12 @@ class RecordedInvocations(ABC):
         """The block of a new run."""
 
     @abstractmethod
+    async def invoke_again(self, target: Any, given: Mapping[str, Any]) -> Any:
+        """Invoke the target as it was when a run began with `{payload, input, params, messages}`."""
+
     def begin_again(self, given: Mapping[str, Any]) -> Awaitable[Any]:
-        """Begin a recorded run again, with the `{payload, input, params, messages}` that it began with."""
+        """Begin a recorded run again; what is awaited keeps the target alive."""
+        return self.invoke_again(self.target, given)
 
     async def go_on_again(self) -> Any:
         """Go on with the run that waits for the recorded responses of a person; None if none does."""
@@ -261,7 +277,7 @@ class RecordedInvocations(ABC):
         return await self.target.invoke_async(responses)
 
     async def _begun(self, prompt: Any, options: Mapping[str, Any]) -> tuple[SdkBlock, SdkRun, Any]:
-        kept, self._open = self._open, None
+        kept, self._open, self._held = self._open, None, None
         if kept is not None and kept[1].takes(prompt):
             block, run = kept
             if not run.waits:
@@ -322,7 +338,7 @@ class RecordedInvocations(ABC):
         with entered(run.scope):
             answered = run.is_answered()
         if answered:
-            self._open = block, run
+            self._open, self._held = (block, run), self.target
             return
         with entered(run.scope):
             await block.__aexit__(None, None, None)

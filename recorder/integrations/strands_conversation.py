@@ -10,6 +10,7 @@ recorded as a value that was read, and given to the message again where the reco
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import uuid4
@@ -39,16 +40,21 @@ class ConversationLog:
     """
 
     def __init__(
-        self, agent: Agent, messages: Messages, recorder: RunRecorder, cancelled: Callable[[bool], bool]
+        self, agent: weakref.ref[Agent], messages: Messages, recorder: RunRecorder, cancelled: Callable[[bool], bool]
     ) -> None:
         self._agent = agent
         self._messages = messages
         self._recorder = recorder
         self._cancelled = cancelled
 
+    def _of(self) -> Agent:
+        agent = self._agent()
+        assert agent is not None  # it is being invoked
+        return agent
+
     def begin(self) -> None:
         """Record what the agent brings with it; messages that have no id yet get theirs now, from the record."""
-        messages = self._agent.messages
+        messages = self._of().messages
         if not messages:
             return
         ids = self._recorder.read(
@@ -61,7 +67,7 @@ class ConversationLog:
     def added(self, message: Any) -> None:
         """Record a message that the SDK has just added, once what is random in it is pinned."""
         self.pin(message)
-        messages = self._agent.messages
+        messages = self._of().messages
         if len(messages) == len(self._messages) + 1 and messages[-1] is message:
             self._messages.append(recorded_form(message))
         else:
@@ -92,7 +98,7 @@ class ConversationLog:
 
     def catch_up(self) -> None:
         """Record what has changed in the agent's list without a word from the SDK."""
-        kept, messages = self._messages, self._agent.messages
+        kept, messages = self._messages, self._of().messages
         first = _alike(kept, messages)
         if first == len(kept) == len(messages):
             return
@@ -114,7 +120,7 @@ class ConversationLog:
 
     def follow(self) -> None:
         """Put into the agent's list what the record has and the agent did not say: it was edited, or folded."""
-        messages = self._agent.messages
+        messages = self._of().messages
         first = _alike(self._messages, messages)
         if first < max(len(self._messages), len(messages)):
             messages[first:] = [copy_value(message) for message in self._messages[first:]]

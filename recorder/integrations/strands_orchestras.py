@@ -8,6 +8,7 @@ their own runs.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,9 +67,9 @@ class RecordedOrchestra(RecordedInvocations):
         make = functools.partial(OrchestraRun, orchestra=self.target)
         return SdkBlock(self.name, {}, make=make, input=prompt, params=None, **self.settings.of_block())
 
-    async def begin_again(self, given: Mapping[str, Any]) -> Any:
+    async def invoke_again(self, target: Any, given: Mapping[str, Any]) -> Any:
         """Execute the graph or swarm with the task that it was given."""
-        return await self.target.invoke_async(given["input"])
+        return await target.invoke_async(given["input"])
 
     def is_end(self, result: Any) -> bool:
         """Whether a result is that of the whole; nodes have their own, further in."""
@@ -76,17 +77,18 @@ class RecordedOrchestra(RecordedInvocations):
 
 
 class OrchestraRun(SdkRun):
-    """The run of one execution of a graph or a swarm.
-
-    Attributes:
-        orchestra: the graph or swarm.
-    """
+    """The run of one execution of a graph or a swarm."""
 
     def __init__(self, recorder: RunRecorder, *, orchestra: Any, **given: Any) -> None:
         super().__init__(recorder, **given)
-        self.orchestra = orchestra
+        self._orchestra = weakref.ref(orchestra)
         self._running = 0
         self._nodes: list[str] = []
+
+    @property
+    def orchestra(self) -> Any:
+        """The graph or swarm; it is being executed, so it is there."""
+        return self._orchestra()
 
     def begins(self, prompt: Any) -> Any:
         """Record in which order a graph goes through its edges and entry points.
@@ -181,7 +183,7 @@ def _results(result: Any) -> dict[str, Any]:
 def _run_of(orchestra: Any) -> OrchestraRun | None:
     scope = current.get()
     run = None if scope is None else scope.recorder.context
-    return run if isinstance(run, OrchestraRun) and run.orchestra is orchestra and run.recorder.recording else None
+    return run if isinstance(run, OrchestraRun) and run.recorder.recording and run.orchestra is orchestra else None
 
 
 def _before_node(event: BeforeNodeCallEvent) -> None:

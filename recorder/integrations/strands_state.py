@@ -35,11 +35,16 @@ class StateLog:
         recorder: of the run; its payload is the state.
     """
 
-    def __init__(self, agent: Agent, recorder: RunRecorder) -> None:
+    def __init__(self, agent: weakref.ref[Agent], recorder: RunRecorder) -> None:
         self._agent = agent
         self._recorder = recorder
         self._state: JSONSerializableDict | None = None
         self._seen: Any = recorder.payload.tree
+
+    def _of(self) -> Agent:
+        agent = self._agent()
+        assert agent is not None  # it is being invoked
+        return agent
 
     @property
     def recorder(self) -> RunRecorder:
@@ -48,7 +53,7 @@ class StateLog:
 
     def begin(self) -> None:
         """Tell of writes from now on."""
-        self._state = state = self._agent.state
+        self._state = state = self._of().state
         _logs.setdefault(state, []).append(self)
         if not isinstance(state, _Told):
             cls: Any = type(state)
@@ -68,11 +73,11 @@ class StateLog:
 
     def catch_up(self) -> None:
         """Record what came past `set` and `delete`: another state object in the place of the first."""
-        if self._state is None or self._agent.state is self._state:
+        if self._state is None or self._of().state is self._state:
             return
         self.end()
         self.begin()
-        state = self._agent.state.get()
+        state = self._of().state.get()
         self._recorder.change_whole(
             lambda _: state, source={"kind": "code"}, reason="the agent was given another state"
         )
@@ -80,7 +85,7 @@ class StateLog:
 
     def take_over(self) -> None:
         """Begin with the recorded payload, where the agent's own state is another one. A secret is no other value."""
-        recorder, state = self._recorder, self._agent.state
+        recorder, state = self._recorder, self._of().state
         own = state.get()
         if LivePayload(own, recorder.store.redactor).hash == recorder.payload.hash:
             return
