@@ -344,6 +344,15 @@ def respond(subject: Any, **options: Any) -> Any:
     return result
 
 
+def respond_one_by_one(subject: Any) -> Any:
+    """Invoke, and answer one question at a time."""
+    result = subject("go")
+    while result.interrupts:
+        first = result.interrupts[0]
+        result = subject([{"interruptResponse": {"interruptId": first.id, "response": "yes"}}])
+    return result
+
+
 def _reverse(world: World) -> Agent:
     uses = [
         Use("wait", {"mine": "s1", "after": "s3"}, "t1"),
@@ -644,6 +653,18 @@ SCENARIOS = [
         "end_turn",
         7,
         respond,
+    ),
+    Scenario(
+        "asks twice at a time",
+        lambda w: w.agent(
+            [Use("approve", {"what": "this"}, "t1"), Use("approve", {"what": "that"}, "t2")],
+            ["done"],
+            tools=w.tools("approve"),
+        ),
+        2,
+        "end_turn",
+        7,
+        respond_one_by_one,
     ),
     Scenario("agent as a tool that asks", _sub_agent_asks, 2, "end_turn", 6, respond),
     Scenario("graph that asks", _graph_asks, 2, "completed", 5, respond),

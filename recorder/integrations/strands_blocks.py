@@ -93,14 +93,18 @@ class SdkRun(Recording, ABC):
             return False
         self.settles()
         answers = {one.id: attachment.answer_to(one.name, one.reason) for one in interrupts}
-        if any(answer is None for answer in answers.values()):
-            return False
-        for one in interrupts:
-            self._recorder.questions += 1
-            name = clean(one.name)
-            self.asked[one.id] = f"{self._recorder.round}.{name}.{self._recorder.questions}"
-            self._names[one.id] = name
         self.answers = {id: answer[0] for id, answer in answers.items() if answer is not None}
+        if not self.answers:
+            return False
+        recorder = self._recorder
+        for one in interrupts:
+            self._names[one.id] = name = clean(one.name)
+            if one.id in self.answers:
+                recorder.questions += 1
+                self.asked[one.id] = f"{recorder.round}.{name}.{recorder.questions}"
+            else:  # it was not answered then either, and is asked again
+                self.asked[one.id] = recorder.raise_interrupt(one.name, one.reason)
+        recorder.interrupts.clear()
         self.waits = True
         return True
 
@@ -160,7 +164,7 @@ class SdkRun(Recording, ABC):
             attachment = recorder.attachment
             assert attachment is not None  # it has the answers
             for id, response in given.items():
-                attachment.is_answered_with(self._names[id], self.answers[id], response)
+                attachment.is_answered_with(self._names[id], self.answers.get(id), response)
         else:
             recorder.go_on({self.asked[id]: response for id, response in given.items()})
             self.takes_hold()
