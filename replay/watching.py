@@ -32,8 +32,11 @@ from .places import nearest, reached
 LONGEST: Final = 2_000
 """Characters of an expression, at most."""
 
-ROOM: Final = 1_000_000
+ROOM: Final = 500_000
 """So many parts of values are looked at, and so many characters made, by one evaluation at most."""
+
+TOO_MUCH: Final = f"it looks at more than {ROOM:,} parts of values, or makes so long a text"
+"""Why an expression does not apply that would do more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +253,7 @@ class _Room:
         """
         self.left -= number
         if self.left < 0:
-            raise ValueError(f"it looks at more than {ROOM:,} parts of values, or makes so long a text")
+            raise ValueError(TOO_MUCH)
 
 
 def _plain(value: Any, room: _Room) -> Any:

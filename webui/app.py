@@ -30,6 +30,7 @@ from . import (
     rerun_pages,
     run_pages,
     value_pages,
+    watch_pages,
 )
 from .rendering import STATIC, compile_templates, render
 from .security import MAX_BODY, TOKEN_LENGTH, Guard, is_loopback, names_of, protect
@@ -78,11 +79,13 @@ def create_app(
     guard = Guard(token, read_only, frozenset(name.lower() for name in names))
     made.extensions["agentreplay"] = Site(store, guard, app)
     protect(made, guard)
-    for blueprint in (module.blueprint for module in (pages, run_pages, value_pages, diff_pages, event_pages, health)):
+    for blueprint in (
+        module.blueprint for module in (pages, run_pages, value_pages, watch_pages, diff_pages, event_pages, health)
+    ):
         made.register_blueprint(blueprint)
     compare_pages.register(made)
     rerun_pages.register(made)
-    openapi.register(made, (api.TABLE, live_api.TABLE, compare_api.TABLE, rerun_api.TABLE), VERSION)
+    openapi.register(made, (api.TABLE, live_api.TABLE, compare_api.TABLE, rerun_api.TABLE, watch_pages.TABLE), VERSION)
     made.before_request(_request_begins)
     made.teardown_request(_request_ends)
     made.register_error_handler(AgentReplayError, _ours)

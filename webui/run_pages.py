@@ -33,6 +33,7 @@ from .sound import CHECKED, NO_STEP, untrue
 from .step_views import MessageView, below, message_of, step_view
 from .trees import Node, tree_of
 from .views import StepRow, picture_of, run_row, step_rows
+from .watch_views import watch_context
 
 blueprint = Blueprint("run", __name__)
 
@@ -198,7 +199,8 @@ def run(run: str) -> AnyResponse:
     info = run_named(run)
     if request.args.get("step"):
         last = site().reader.last_step(info)
-        return redirect(step_url(info.id, number_in("step", last, 0, max(last, 0))), 302)
+        url = step_url(info.id, number_in("step", last, 0, max(last, 0)))
+        return redirect(url + query(watch=request.args.get("watch", "")), 302)
     return _run_page(info, site().reader.last_step(info))
 
 
@@ -238,10 +240,17 @@ def _run_page(info: RunInfo, chosen: int) -> Response:
             block_of(info, overview, number * BLOCK, min((number + 1) * BLOCK, last + 1))
             for number in range(first, final + 1)
         ],
+        **_watched(info, chosen, last),
         block_size=BLOCK,
         most=most_changes(overview),
         head_seq=info.head_seq,
     )
+
+
+def _watched(info: RunInfo, step: int, last: int) -> dict[str, Any]:
+    """What the query says is watched, as far as it is known or quickly found out."""
+    seconds = WAIT_SECONDS if info.head_seq <= SMALL_LOG else 0.0
+    return watch_context(info, step, request.args.get("watch", "").strip(), site().watchings.of, seconds, last)
 
 
 def head_context(info: RunInfo, last: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from .reader import Reader
 from .security import Guard
 from .usage import cost_in, tokens_in
 from .verifier import Verifier
+from .watching import Watchings
 
 FRESH_SECONDS: Final = 0.5
 """For so long the list of runs is taken for what it was: many readers ask for it no more often than one."""
@@ -95,6 +96,7 @@ class Site:
         verifier: verifies the store on request.
         watch: tells pages what is new.
         tags: those of the runs.
+        watchings: expressions that are watched over the steps of runs.
     """
 
     store: EventStore
@@ -106,6 +108,7 @@ class Site:
     verifier: Verifier = field(init=False)
     watch: Watch = field(init=False)
     tags: Tags = field(init=False)
+    watchings: Watchings = field(init=False)
     _runs: tuple[float, list[RunInfo]] = (0.0, [])
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ends: Kept[End] = field(default_factory=lambda: Kept(ENDS))
@@ -116,6 +119,7 @@ class Site:
         self.verifier = Verifier(self.store)
         self.watch = Watch(self.store, self.runs)
         self.tags = Tags(self.store)
+        self.watchings = Watchings(self.store, self.overviews.give_way)
 
     def runs(self) -> list[RunInfo]:
         """Every run, oldest first, as it was at most half a second ago."""

@@ -16,6 +16,7 @@ class RunPage {
     this.turn = 0;
     this.pushed = 0;
     this.query = new URL(location.href).searchParams.get("part") || "";
+    this.watch = new WatchRow(this);
     this.list = new StepList(find("#steps"), this);
     page.classList.add("scripted");
     this.listen();
@@ -38,6 +39,7 @@ class RunPage {
     addEventListener("popstate", () => {
       const step = /\/steps\/(\d+)$/.exec(location.pathname);
       this.query = new URL(location.href).searchParams.get("part") || "";
+      this.watch.read();
       this.go(step ? Number(step[1]) : this.last, false);
     });
     for (const bar of findAll("[data-split]")) new Splitter(bar);
@@ -50,7 +52,7 @@ class RunPage {
     const target = event.target;
     const row = target.closest("a.step"), by = target.closest("[data-go]"), tab = target.closest("[data-tab]");
     const other = target.closest("a[data-part-link]");
-    const diff = target.closest("a[data-diff]");
+    const diff = target.closest("a[data-diff]"), to = target.closest("a[data-to-step]");
     if (row) {
       event.preventDefault();
       if (this.page.dataset.tab === "steps") this.show("side");
@@ -58,6 +60,7 @@ class RunPage {
     }
     else if (by) { event.preventDefault(); this.go(this.chosen + Number(by.dataset.go)); }
     else if (tab && tab.tagName === "BUTTON") this.show(tab.dataset.tab);
+    else if (to) { event.preventDefault(); this.go(Number(to.dataset.toStep)); }
     else if (diff) { event.preventDefault(); this.diff(); }
     else if (other) {
       event.preventDefault();
@@ -74,7 +77,10 @@ class RunPage {
   }
 
   url(step, rest = "") {
-    return `${this.steps}/${step}${rest}${this.query ? `?part=${encodeURIComponent(this.query)}` : ""}`;
+    const wanted = new URLSearchParams();
+    if (this.query) wanted.set("part", this.query);
+    if (this.watch.text && !rest) wanted.set("watch", this.watch.text);
+    return `${this.steps}/${step}${rest}${wanted.size ? `?${wanted}` : ""}`;
   }
 
   // Goes to a step: the row at once, the details as soon as they are there, and with them the address. Where they do
@@ -91,6 +97,7 @@ class RunPage {
       this.shown = step;
       if (push) this.push(step);
       this.settle(true);
+      this.watch.at(step);
     } catch (error) {
       complain(error);
       if (turn !== this.turn) return;
@@ -149,6 +156,7 @@ class RunPage {
     if (late) this.late(late, this.turn);
     const size = find("[data-payload-size]");
     find("#size").textContent = size ? `payload ${size.textContent}` : "";
+    this.fit();
     const target = location.hash && find(`#${CSS.escape(location.hash.slice(1))}`);
     if (target) { for (let up = target; up; up = up.parentElement.closest("details")) up.open = true; target.scrollIntoView({ block: "nearest" }); }
     clearTimeout(this.soon);
@@ -214,6 +222,7 @@ class RunPage {
         }
         find("#picture").replaceChildren(...await part(find("#picture").dataset.src));
         this.watchPicture();
+        this.watch.load();
       } catch (error) { complain(error); }
     });
   }
@@ -448,6 +457,9 @@ document.addEventListener("DOMContentLoaded", () => {
     ArrowUp: () => page.move(-1),
     ArrowDown: () => page.move(1),
     g: () => find("#goto").showModal(),
+    w: () => page.watch.focus(),
+    "[": () => page.watch.press(-1),
+    "]": () => page.watch.press(1),
     m: () => page.mark(),
     d: () => page.diff(),
     b: () => page.blameOfFocus(),
