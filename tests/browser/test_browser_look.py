@@ -33,6 +33,10 @@ PAGES: Final = {
     "step": "/runs/run1/steps/7",
     "failed call": "/runs/run1/steps/9",
     "messages": "/runs/run1/steps/7?part=messages",
+    "watched number": "/runs/run1/steps/7?watch=order.total",
+    "watched words": "/runs/run1/steps/7?watch=keys(@)",
+    "watched by a mistake": "/runs/run1/steps/7?watch=order..total",
+    "watched for long": "/runs/run4/steps/100?watch=to_string(n)",
     "long run": "/runs/run4/steps/100",
     "exact": "/runs/run5/steps/1",
     "hostile runs": "/runs?q=%3Cscript%3E",
@@ -77,7 +81,7 @@ PAGES: Final = {
     "error": "/runs/run99",
 }
 
-OPEN: Final = "document.querySelectorAll('main section details').forEach((one) => { one.open = true; })"
+OPEN: Final = "document.querySelectorAll('main section details, #watch details').forEach((one) => { one.open = true; })"
 """Opens calls, requests and whatever else is folded."""
 
 FOCUS: Final = """() => {
