@@ -32,8 +32,8 @@ from .delays import PAUSE, compare, unexpected
 from .insisting import ENOUGH, Insistence
 from .script import RecordedCall, Script
 from .standstill import MOMENT, NEVER, Standstill, data_may_come, something_may_come, waits_of
+from .thread_watch import Watch
 from .threads import Key, ThreadTurns
-from .watch import Watch
 
 if TYPE_CHECKING:
     from ..recorder.run_recorder import RunRecorder

@@ -72,4 +72,4 @@ except agentreplay.UsageError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", without], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "pip install 'agentreplay-debugger[strands]'" in done.stdout
+    assert "pip install 'strands-agents>=1.62'" in done.stdout

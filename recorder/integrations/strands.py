@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
         raise
     raise UsageError(
         "agents of Strands are recorded with the package strands-agents, which is not installed: "
-        "pip install 'agentreplay-debugger[strands]'"
+        "pip install 'strands-agents>=1.62'"
     ) from error
 
 from ..ambient import Capture
