@@ -29,8 +29,9 @@ ENDLESS: Final = "/api/v1/live"
 PLAN: Final = "/api/v1/runs/{run}/rerun/plan"
 """Changes nothing, and is answered by a server that only reads as by others."""
 
-DEEPER: Final = ("/api/v1/runs", "/api/v1/runs/{run}/rerun", PLAN)
-"""What these are asked for must fit together, and the order of the list or the run, which no schema says."""
+DEEPER: Final = ("/api/v1/runs", "/api/v1/runs/{run}/rerun", "/api/v1/runs/{run}/watch", PLAN)
+"""What these are asked for must fit together, and the order of the list or the run, or be an expression that means
+something there, which no schema says."""
 
 EXAMPLES: Final = 25
 OFTEN: Final = 0.8

@@ -156,7 +156,7 @@ def test_a_question_mark_shows_all_keys_and_escape_hides_them(tabs: Tabs) -> Non
     page = tabs.open("/runs/run1")
     page.keyboard.press("?")
     told = page.get_by_role("dialog", name="Keys")
-    expect(told.locator("kbd")).to_have_text(["←", "→", "↑", "↓", "/", "g", "m", "d", "b", "r", "?"])
+    expect(told.locator("kbd")).to_have_text(["←", "→", "↑", "↓", "/", "g", "m", "d", "b", "w", "[", "]", "r", "?"])
     page.keyboard.press("Escape")
     expect(told).to_be_hidden()
     page.get_by_role("button", name="Keys").click()
