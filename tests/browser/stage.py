@@ -122,7 +122,7 @@ def record_inside(store: Path) -> None:
 def record_varied(store: Path) -> None:
     """A run whose steps have more of everything: long texts, several change requests, notes, moved and empty things."""
     long = "many words " * 1_500
-    before = {
+    before: dict[str, Any] = {
         "spaces": "a b",
         "lines": "a\nb",
         "wide": {f"k{at:02}": at for at in range(70)},
@@ -137,7 +137,15 @@ def record_varied(store: Path) -> None:
             r.report("noted  twice")
             r.change(update={"spaces": "a  b", "lines": "a\r\nb"}, reason=long)
             r.change(update={"wide": {"k40": "new", "k60": "new"}}, reason="two further")
-            r.change(payload=before | {"list": [*"dabc"], "empty": [], "none": {}, "text": long + "more"})
+            more = {
+                "list": [*"dabc"],
+                "empty": [],
+                "none": {},
+                "text": long + "more",
+                "spaces": "a  b",
+                "lines": "a\r\nb",
+            }
+            r.change(payload=before | more | {"wide": before["wide"] | {"k40": "new", "k60": "new"}})
             r.decide(step="Actions", reasoning=long)
         with run.round() as r:
             r.change(payload=before | {"list": [*"da"], "empty": [1]})

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from browsing import WIDTHS, Tabs, expect_path, served
 from playwright.sync_api import Page, expect
-from stage import HUGE, LINK, LONG_NAME, MARKUP, record_exact, record_hostile, recorded
+from stage import HUGE, LINK, LONG_NAME, MARKUP, record_exact, record_hostile, record_varied, recorded
 
 OURS: Final = "[...document.scripts].filter((one) => !one.src.startsWith(location.origin + '/static/')).length"
 MADE: Final = """document.querySelectorAll("img, [onerror], iframe, a[href^='javascript'], main script").length"""
@@ -35,9 +35,9 @@ HOSTILE: Final = (
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """run1 wants to be markup, run2 holds what a script would read as something else."""
+    """run1 wants to be markup, run2 holds what a script would read as something else, run3 what is hardly seen."""
     folder = tmp_path_factory.mktemp("values")
-    store = recorded(folder, record_hostile, record_exact)
+    store = recorded(folder, record_hostile, record_exact, record_varied)
     with served(store, folder / "said", "--app", "agentreplay.examples.refunds:step") as found:
         yield found
 
@@ -200,3 +200,37 @@ def test_values_go_through_the_editor_of_a_rerun_unchanged(tabs: Tabs) -> None:
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(plan.get_by_role("button", name="Run from step 1")).to_be_disabled()
     expect_path(page, "/runs/run2/steps/1/rerun")
+
+
+# -- what is hardly seen -----------------------------------------------------------------------------------------------
+
+
+def test_spaces_and_line_breaks_are_told_apart_wherever_a_value_stands(tabs: Tabs) -> None:
+    """In the payload, what it was, changes, both states side by side, blame and arguments of calls; and in names."""
+    page = tabs.open("/runs/run3/steps/1")
+    payload, changes = page.locator("#payload"), page.locator("#changes")
+    for where, shown in (
+        (payload, '"a  b" was "a b"'),
+        (payload, "a\\r\nb"),
+        (changes, '"a  b"'),
+        (changes, '"a\\r\\nb"'),
+        (page.get_by_role("region", name="Calls"), 'echo  it(q="a  b"'),
+    ):
+        assert shown in where.inner_text()
+    assert "two  spaces" in page.locator("#head").inner_text()
+    for path in ("/diff?to=run3:1", "/runs/run3/blame?path=/spaces", "/compare/run3/run2"):
+        page.goto(f"{tabs.address}{path}")
+        assert "  " in page.locator("body").inner_text(), path
+    page.goto(f"{tabs.address}/diff?to=run3:1")
+    assert '"a  b"' in page.locator(".sides").inner_text()
+
+
+def test_what_is_folded_between_changes_opens_where_it_is(tabs: Tabs) -> None:
+    """Each key once, in its order."""
+    page = tabs.open("/runs/run3/steps/1")
+    wide = page.locator("#payload details", has=page.locator("> summary[data-path='/wide']")).first
+    expect(wide.locator(".more a")).to_have_text(["20 more keys", "19 more keys", "9 more keys"])
+    for left in (2, 1, 0):
+        wide.locator(".more a").first.click()
+        expect(wide.locator(".more a")).to_have_count(left)
+    assert wide.locator(".leaf .key").all_inner_texts() == [f"k{at:02}" for at in range(70)]
