@@ -14,7 +14,7 @@ from agentreplay.recorder.store import EventStore
 from agentreplay.recorder.values import encode, loads
 from agentreplay.replay.changes import MISSING
 from agentreplay.replay.watching import Expression
-from agentreplay.webui import watching
+from agentreplay.webui import run_pages, watching
 from agentreplay.webui.watch_views import HEIGHT, LISTED, chart_of, watch_context
 from agentreplay.webui.watching import Seen, Watching, Watchings
 from event_builder import EventBuilder
@@ -248,3 +248,14 @@ def test_of_many_changes_those_around_the_step_are_listed() -> None:
         steps = [change.step for change in told["changes"]]
         assert (steps[0], len(steps), told["left_out"]) == (first, LISTED, 199 - LISTED)
         assert steps == list(range(first, first + LISTED))
+
+
+def test_a_page_does_not_wait_for_a_large_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent before anything was looked at, and the part that it asks for then goes on."""
+    monkeypatch.setattr(run_pages, "SMALL_PAYLOAD", 10)
+    client = client_of(store_of([1, 2]))
+    first = page(client, "/runs/run1/steps/1?watch=v")
+    assert 'data-complete="no"' in first
+    assert "not looked at yet" in first
+    assert 'data-complete="yes"' in page(client, "/runs/run1/watch?watch=v")
+    assert 'data-complete="yes"' in page(client, "/runs/run1/steps/1?watch=v")

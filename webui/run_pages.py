@@ -145,9 +145,12 @@ def changes_known(info: RunInfo, overview: Overview, step: int) -> int | None:
 
 def overview_of(info: RunInfo, seconds: float = WAIT_SECONDS) -> Overview:
     """What is known of a run as a whole; of a small one all, unless that takes longer than so many seconds."""
-    found = site()
-    quick = info.head_seq <= SMALL_LOG and found.reader.weight_of_start(info) <= SMALL_PAYLOAD
-    return found.overviews.complete(info, seconds) if quick else found.overviews.of(info)
+    overviews = site().overviews
+    return overviews.complete(info, seconds) if _is_small(info) else overviews.of(info)
+
+
+def _is_small(info: RunInfo) -> bool:
+    return info.head_seq <= SMALL_LOG and site().reader.weight_of_start(info) <= SMALL_PAYLOAD
 
 
 def most_changes(overview: Overview) -> int:
@@ -249,7 +252,7 @@ def _run_page(info: RunInfo, chosen: int) -> Response:
 
 def _watched(info: RunInfo, step: int, last: int) -> dict[str, Any]:
     """What the query says is watched, as far as it is known or quickly found out."""
-    seconds = WAIT_SECONDS if info.head_seq <= SMALL_LOG else 0.0
+    seconds = WAIT_SECONDS if _is_small(info) else None  # to read a large payload takes longer than a page may
     return watch_context(info, step, request.args.get("watch", "").strip(), site().watchings.of, seconds, last)
 
 

@@ -164,7 +164,12 @@ def nothing_watched(text: str = "", error: str = "") -> dict[str, Any]:
 
 
 def watch_context(
-    info: RunInfo, step: int, text: str, look: Callable[[RunInfo, str, float], Watching], seconds: float, last: int
+    info: RunInfo,
+    step: int,
+    text: str,
+    look: Callable[[RunInfo, str, float | None], Watching],
+    seconds: float | None,
+    last: int,
 ) -> dict[str, Any]:
     """What the template of a watched expression is given.
 
@@ -172,7 +177,7 @@ def watch_context(
         info, step: the run, and the chosen step.
         text: the expression.
         look: goes on with looking.
-        seconds: for how long.
+        seconds: for how long; None not to look.
         last: the last step of the run.
     """
     if not text:
@@ -186,7 +191,7 @@ def watch_context(
     seen = list(found.seen)
     place = found.place_of(step)
     here = seen[place] if place is not None and place < len(seen) else None
-    changed = len(seen) - 1
+    changed = max(len(seen) - 1, 0)
     earlier = _before(seen, place, step)
     later = next((span.first for span in seen[(place or 0) + 1 :][:1]), None) if place is not None else None
 

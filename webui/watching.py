@@ -221,8 +221,8 @@ class Watchings:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], Watching] = OrderedDict()
 
-    def of(self, info: RunInfo, text: str, seconds: float) -> Watching:
-        """What an expression comes to in a run, after it was gone on with for so long.
+    def of(self, info: RunInfo, text: str, seconds: float | None) -> Watching:
+        """What an expression comes to in a run, after it was gone on with for so long; with None, as far as is known.
 
         Raises:
             UsageError: it is no expression.
@@ -239,6 +239,6 @@ class Watchings:
             unfinished = [other for other in self._known.values() if not other.is_over]
         for other in unfinished[:-UNFINISHED]:
             other.let_go()
-        if not found.is_over:
+        if seconds is not None and not found.is_over:
             found.advance(seconds)
         return found
