@@ -20,7 +20,6 @@ import dis
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -29,12 +28,13 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder import turns
-from ..recorder.ambient_frames import site_of, whose_file
+from ..recorder.ambient_frames import place, whose_file
 from ..recorder.attaching import waiting
 from ..recorder.reads import OWN_FOLDERS
 from ..recorder.scope import BackgroundThread, current
 from ..recorder.signals import ReplayStopped
 from .insisting import ENOUGH, EXECUTES
+from .stacks import Stack, stacks_of
 from .threads import WAITERS
 
 if TYPE_CHECKING:
@@ -148,9 +148,8 @@ class Watch:
 
     def _look(self) -> None:
         idents = {self._main, *self._idents()}
-        frames = sys._current_frames()  # and walked at once: what a thread does meanwhile moves its frames
-        threads = {ident: frames[ident] for ident in idents if ident in frames}
-        places = {(ident, place) for ident, frame in threads.items() for place in _places(frame)}
+        threads = stacks_of(idents)
+        places = {(ident, id(spot.code), spot.at) for ident, stack in threads.items() for spot in stack[:_DEPTH]}
         self._now += min(time.monotonic() - self._looked, 2 * LOOK)  # if nobody could look, the code may not have run
         self._looked = time.monotonic()
         now, cpu, moves = self._now, time.process_time(), self._moves()
@@ -170,7 +169,7 @@ class Watch:
             return
         if course.stopped is not None:
             self._tell(threads)
-        elif course.is_under_way and not (_in_event_loop(threads.get(self._main)) and not self._at_work()):
+        elif course.is_under_way and not (_in_event_loop(threads.get(self._main, ())) and not self._at_work()):
             with suppress(ReplayStopped):
                 self._course.turns.stands_still(self._site(threads))
             self._tell(threads)
@@ -180,24 +179,24 @@ class Watch:
         """How much of a processor the process has used since nothing moves any more."""
         return (cpu - self._cpu) / max(self._looked - self._wall, LOOK)
 
-    def _patience(self, frames: Iterable[FrameType], busy: float, pause: float) -> float:
+    def _patience(self, stacks: Iterable[Stack], busy: float, pause: float) -> float:
         """How long to wait for code that stands like that."""
         if self._course.stopped is not None:  # it only has to come to its end
             busy, pause = 0.0, 0.0
         if busy > 0.5:
             return BUSY + 20 * pause
         ready = self._now - self._ready < MOMENT / 2
-        sure = not ready and all(_waits_for_another(frame) for frame in frames) and not self._loop_waits()
+        sure = not ready and all(_waits_for_another(stack) for stack in stacks) and not self._loop_waits()
         return MOMENT + 3 * pause if sure else LONG + 10 * pause
 
-    def _site(self, threads: dict[int, FrameType]) -> str | None:
+    def _site(self, threads: dict[int, Stack]) -> str | None:
         """The line of the application's at which the main code stands, or else that of another thread."""
         sites = [_site_in(threads[ident]) for ident in sorted(threads, key=lambda one: one != self._main)]
         return next((site for site in sites if site is not None), None)
 
     # -- telling -----------------------------------------------------------------------------------------
 
-    def _tell(self, threads: dict[int, FrameType]) -> None:
+    def _tell(self, threads: dict[int, Stack]) -> None:
         """Have code learn that it was stopped, if it was, which stays where it is."""
         if self._course.stopped is None:
             return
@@ -205,18 +204,21 @@ class Watch:
         self._since = self._now
         if self._is_woken and self._main in threads:
             signal.pthread_kill(self._main, _SIGNAL)  # type: ignore[arg-type]  # there is one, or nothing is woken
-        for ident, frame in threads.items():
-            if ident != self._main and not _waits_for_another(frame) and _site_in(frame) is not None:
+        for ident, stack in threads.items():
+            if ident != self._main and not _waits_for_another(stack) and _site_in(stack) is not None:
                 _raise_in(ident, self._course.stopped)
 
 
-def _site_in(frame: FrameType | None) -> str | None:
+def _site_in(stack: Stack) -> str | None:
     """The line of the application's at which a thread stands; None of one that only serves others, as in a pool."""
-    while frame is not None:
-        if whose_file(frame.f_code.co_filename) == "application":
-            return site_of(frame)
-        frame = frame.f_back
-    return None
+    spots = iter(stack)
+    found = next((spot for spot in spots if whose_file(spot.code.co_filename) == "application"), None)
+    if found is None:
+        return None
+    if found.code.co_filename.startswith("<"):  # generated: the line that calls it, if that is in a file
+        outer = next((spot for spot in spots if not spot.code.co_filename.startswith("<")), None)
+        found = found if outer is None or whose_file(outer.code.co_filename) != "application" else outer
+    return place(found.code.co_filename, found.line)
 
 
 def _raise_in(ident: int, stopped: BaseException | None) -> None:
@@ -234,15 +236,6 @@ def _leave_behind(idents: Iterable[int]) -> None:
         of_pools.pop(thread, None)
 
 
-def _places(frame: FrameType | None) -> list[tuple[int, int]]:
-    """Where a thread is: the places in its code, the innermost first."""
-    places: list[tuple[int, int]] = []
-    while type(frame) is FrameType and len(places) < _DEPTH:  # CPython 3.11 may give anything for one that just ended
-        places.append((id(frame.f_code), frame.f_lasti))
-        frame = frame.f_back
-    return places
-
-
 def _are_ready(idents: Iterable[int]) -> bool:
     """Whether one of these threads could go on, but has no processor; False where the system does not say."""
     natives = {thread.ident: thread.native_id for thread in threading.enumerate()}
@@ -257,9 +250,9 @@ def _are_ready(idents: Iterable[int]) -> bool:
     return False
 
 
-def _in_event_loop(frame: FrameType | None) -> bool:
+def _in_event_loop(stack: Stack) -> bool:
     """Whether a thread is at the bottom of an event loop, which waits for its selector."""
-    return frame is not None and _caller(frame) == "_run_once"
+    return _caller(stack) == "_run_once"
 
 
 def _is_the_codes(frame: FrameType | None, itself: bool = False) -> bool:
@@ -274,23 +267,19 @@ def _is_the_codes(frame: FrameType | None, itself: bool = False) -> bool:
     return False
 
 
-def _caller(frame: FrameType) -> str | None:
-    outer = frame.f_back
-    while outer is not None and outer.f_code.co_filename.startswith(OWN_FOLDERS):
-        outer = outer.f_back
-    return None if outer is None else outer.f_code.co_name
+def _caller(stack: Stack) -> str | None:
+    outside = (spot.code for spot in stack[1:] if not spot.code.co_filename.startswith(OWN_FOLDERS))
+    code = next(outside, None)
+    return None if code is None else code.co_name
 
 
-def _waits_for_another(frame: FrameType) -> bool:
+def _waits_for_another(stack: Stack) -> bool:
     """Whether a thread surely waits for another one of this process, as far as can be seen: for a lock or a queue."""
-    if frame.f_code.co_filename in WAITERS:
-        outer: FrameType | None = frame
-        while outer is not None:
-            if outer.f_code.co_filename.startswith(_PROCESSES):
-                return False
-            outer = outer.f_back
-        return True
-    return _takes_a_lock(frame.f_code, frame.f_lasti)
+    if not stack:
+        return False
+    if stack[0].code.co_filename in WAITERS:
+        return not any(spot.code.co_filename.startswith(_PROCESSES) for spot in stack)
+    return _takes_a_lock(stack[0].code, stack[0].at)
 
 
 def _takes_a_lock(code: CodeType, at: int) -> bool:
