@@ -45,7 +45,7 @@ format: $(VENV)/.tools ## rewrite the tree as `make lint` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed ## measure against floors, a few minutes; ARGS="G3 G6" narrows it
+bench: $(VENV)/.tools ## measure against floors, a few minutes; ARGS="G3 G6" narrows it
 	$(BIN)/python -m bench $(ARGS)
 
 bench-peers: ## measure beside other libraries, in an environment of its own

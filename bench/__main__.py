@@ -31,6 +31,7 @@ from . import (
     startup,
     state_size,
     storage,
+    strands_agents,
     testing,
     web,
 )
@@ -58,6 +59,7 @@ PARTS: Sequence[tuple[Part, Sequence[str]]] = (
     (partial(web.rows, "100 MB", web.large_payload, web.LARGE_STEPS, web.MEMORY_LARGE), ("UI",)),
     (web.crowd_rows, ("UI",)),
     (testing.rows, ("TESTS",)),
+    (strands_agents.rows, ("STRANDS",)),
 )
 """What measures which gates. A part in which one is missed is measured once more as a whole."""
 
