@@ -167,7 +167,7 @@ class _Decoder:
     def _instance(self, kind: str, tag: Fields, fields: Fields) -> Any:
         name = _exactly(str, tag["class"])
         plain = PLAIN_DATA[kind](fields)
-        entry = self._types.find(name)
+        entry = self._types.find_error(name) if kind == "exception" else self._types.find(name)
         cls: Any = entry.cls if entry is not None else None
         if cls is None and kind == "exception":
             cls = BUILTIN_ERRORS.get(name)

@@ -45,6 +45,11 @@ PLAIN_DATA: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
 """What is handed out of an instance when its class is not registered, by the kind of its tag."""
 
 
+# The class may have a `__setattr__`, or properties of these names.
+_set_cause: Final = BaseException.__dict__["__cause__"].__set__
+_set_suppress_context: Final = BaseException.__dict__["__suppress_context__"].__set__
+
+
 def rebuild(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
     """Return the instance of `cls` that a tag of this kind describes.
 
@@ -144,8 +149,8 @@ def _exception(cls: Any, fields: dict[str, Any]) -> Any:
     _with_state(made, fields)
     cause = fields.get("cause")
     if isinstance(cause, BaseException):
-        made.__cause__ = cause
-    made.__suppress_context__ = fields.get("suppress_context") is True
+        _set_cause(made, cause)
+    _set_suppress_context(made, fields.get("suppress_context") is True)
     return made
 
 

@@ -120,6 +120,10 @@ class TypeRegistry:
         found = self._parent.find(name) if self._parent is not None else None
         return found or self._same_script(name)
 
+    def find_error(self, name: str) -> RegisteredType | None:
+        """Return the entry for the name of an exception; a registry may know more of these than are registered."""
+        return self.find(name)
+
     def _same_script(self, name: str) -> RegisteredType | None:
         module, _, qualname = name.partition(":")
         alike = {

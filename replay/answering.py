@@ -136,6 +136,7 @@ class RecordedAnswer:
         try:
             if ended.kind in ("model.failed", "tool.failed"):
                 error = self._types.error(ended.data.error, self._where)
+                self._run.course.error_lacks(self._types.lacks(ended.data.error, error, self._where))
             else:
                 name = "response" if ended.kind == "model.returned" else "result"
                 return self._types.value(getattr(ended.data, name), self._where)

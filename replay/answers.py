@@ -5,8 +5,9 @@ of exactly the recorded type, or none at all. A dict in the place of an order, o
 connection, would lead the agent somewhere else, and the replay would blame the agent. So what cannot be had exactly
 stops the replay, before any of the answer is handed out, with an error that says what to declare.
 
-Errors are looser in one point: where the class of an exception is not known, a `RecordedError` stands for it, since
-most code does not look at an error closer than to catch it.
+Errors are looser, since most code does not look at one closer than to catch it. Their classes need no declaration where
+the program has loaded them (`loaded_errors`), and of such a one the parts that cannot be had are described. Where the
+class of an exception is not known at all, a `RecordedError` stands for it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..recorder.introspection import inherits, isinstance_of
 from ..recorder.rebuilding import PLAIN_DATA
 from ..recorder.structured_types import BUILTIN_ERRORS
 from ..recorder.values import TypeRegistry, default_types, has_tags, is_tag
+from ..recorder.verbatim import Opaque
 from .declared_types import DeclaredTypes
 from .paths import Keys, join
 
@@ -91,29 +93,58 @@ class AnswerTypes:
     def error(self, info: ErrorInfo, where: str) -> BaseException:
         """Return a recorded exception, a new object each time, ready to be raised.
 
-        It is of its class if that is declared, registered, built in, or a loaded one of the standard library; else a
-        RecordedError. So are its cause and the members of an exception group. What was raised from outside (a
-        cancellation, Ctrl-C) is a RecordedError too.
+        It is of its class if that is declared, registered, built in, or loaded; else a RecordedError. So are its cause
+        and the members of an exception group. What was raised from outside (a cancellation, Ctrl-C) is a RecordedError
+        too. Of a class that is not declared but loaded, what was not stored exactly is an `Opaque` in an attribute.
 
         Args:
             info: the error as an event holds it, its `value` in stored form.
             where: as in `value`.
 
         Raises:
-            UnknownType, LossyAnswer: its class is known, and something in it is not, or was not stored exactly.
+            UnknownType, LossyAnswer: its class is declared, and something in it is not, or was not stored exactly.
         """
         tag = info.value
         made = None
         if is_tag(tag) and tag["$type"] in ("exception", "registered", "opaque") and self._error_class(tag) is not None:
-            made = self._read(tag, f"{where}: the recorded error of", in_error=True)
+            try:
+                made = self._read(tag, f"{where}: the recorded error of", in_error=True)
+            except (UnknownType, LossyAnswer):
+                if not self._is_only_loaded(tag):
+                    raise
         if made is not None and isinstance_of(made, BaseException):
             return made  # type: ignore[no-any-return]  # as was just asked
         return RecordedError(info.type, info.message, info.traceback)
 
+    def lacks(self, info: ErrorInfo, made: BaseException, where: str) -> str | None:
+        """What code may do otherwise because of what `error` has made of a recorded error, and what to do about it.
+
+        Returns:
+            A sentence or two; None where the error is what the agent got.
+        """
+        tag = info.value
+        if not is_tag(tag) or type(tag.get("class")) is not str:
+            return None
+        found = _Found(tag, ())
+        if type(made) is RecordedError:
+            return (
+                f"{where}: it had failed with {found.wanted}, and no class of that name is declared or loaded, so a "
+                f"RecordedError was raised, which `except {found.short}` does not catch: "
+                f"{self._to_declare_error(found.short)}"
+            )
+        *_, described = self._look_into(tag, True)
+        if not described:
+            return None
+        places = ", ".join(one.described for one in described[:_NAMED])
+        return f"{where}: of the {found.wanted} that was raised only a description is known of {places}"
+
+    def _to_declare_error(self, short: str) -> str:
+        return f"give @ar.{self._effect.kind}(raises=({short},)), or call ar.register_type({short}) beforehand"
+
     # -- reading -------------------------------------------------------------------------------------
 
     def _read(self, stored: Any, what: str, *, in_error: bool = False) -> Any:
-        given, lossy = self._look_into(stored, in_error)
+        given, lossy, _ = self._look_into(stored, in_error)
         if lossy:
             raise self._lossy(lossy, what)
         value, unread = decode_noting(stored, self._declared, given)
@@ -127,11 +158,14 @@ class AnswerTypes:
             raise self._unreadable(found, what)
         return value
 
-    def _look_into(self, stored: Any, in_error: bool) -> tuple[dict[int, Any], list[_Found]]:
-        """What is known without reading it, by the id of its tag, and what is lossy of all else."""
+    def _look_into(self, stored: Any, in_error: bool) -> tuple[dict[int, Any], list[_Found], list[_Found]]:
+        """What is known without reading it, by the id of its tag; what is lossy of all else; what is only described."""
         given: dict[int, Any] = {}
-        lossy = []
+        lossy, described = [], []
+        within: set[int] = set()  # the containers in errors that nobody declared
         for node, keys in containers(stored, given):
+            if in_error and (id(node) in within or self._is_only_loaded(node)):
+                within.update(map(id, node.values() if type(node) is dict else node))
             kind = node.get("$type") if type(node) is dict else None
             if type(kind) is not str:
                 continue
@@ -146,13 +180,29 @@ class AnswerTypes:
                 and ((keys and node.get("lossy") is True) or self._error_class(node) is None)
             ):
                 given[id(node)] = _stand_in(node)
+            elif id(node) in within and self._is_only_described(node):
+                given[id(node)] = Opaque(str(node.get("class")), str(node.get("repr", "…")))
+                described.append(_Found(node, keys))
             elif kind == "opaque" or node.get("lossy") is True:
                 lossy.append(_Found(node, keys))
-        return given, lossy
+        return given, lossy, described
+
+    def _is_only_loaded(self, node: Any) -> bool:
+        """Whether this is an exception of a class that nobody declared; it may be known because it is loaded."""
+        name = node.get("class") if type(node) is dict and node.get("$type") == "exception" else None
+        return type(name) is str and self._declared.find(name) is None and name not in BUILTIN_ERRORS
+
+    def _is_only_described(self, tag: dict[str, Any]) -> bool:
+        kind = tag["$type"]
+        if kind in PLAIN_DATA and kind not in ("exception", "class") and self._class(tag) is None:
+            return True
+        return kind == "opaque" or tag.get("lossy") is True
 
     def _class(self, tag: dict[str, Any]) -> Any:
         name = tag.get("class")
-        entry = self._declared.find(name) if type(name) is str else None
+        if type(name) is not str:
+            return None
+        entry = self._declared.find_error(name) if tag["$type"] == "exception" else self._declared.find(name)
         return entry and entry.cls
 
     def _member(self, tag: dict[str, Any]) -> Any:

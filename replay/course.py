@@ -387,13 +387,15 @@ class Course(Waiting):
                 for call in calls.values()
                 if call.called.within is None or call.called.within in calls
             )
+        for note in self.lacking if self.differences or isinstance(self._stopped, Divergence) else ():
+            self.coverage.note(note)
         return self.coverage
 
     def raise_stopped(self) -> NoReturn:
         """Raise why the code was stopped, without the way there, which is ours."""
         assert self._stopped is not None
         if isinstance(self._stopped, Divergence):
-            self._stopped.notes += tuple([note for note in self.lacking if note not in self._stopped.notes])
+            self._stopped.notes += tuple(note for note in self.lacking if note not in self._stopped.notes)
         self._stopped.__context__ = None
         raise self._stopped.with_traceback(None) from self._stopped.__cause__
 
@@ -474,6 +476,11 @@ class Course(Waiting):
         self.differences.append(difference)
         if not self._collect:
             self.stops(Divergence(difference))
+
+    def error_lacks(self, what: str | None) -> None:
+        """An error that is raised is not quite the recorded one; a divergence says so, since it may be why."""
+        if what is not None and what not in self.lacking:
+            self.lacking.append(what)
 
     def cannot_answer(self, run: RecordedRun, name: str) -> None:
         """Stop code that asks for what has no answer, even where all differences are wanted."""

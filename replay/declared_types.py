@@ -7,7 +7,7 @@ recorded name is looked up among these classes and nowhere else.
 
 An annotation also admits instances of subclasses, so a name that is missing is looked for among the subclasses that
 the program has defined by then. Exceptions of the standard library are as good as built in: where the program has
-loaded the module of one, it is known.
+loaded the module of one, it is known. So are all others, where an exception is what was recorded (`loaded_errors`).
 
 Annotations are often texts, and a name in one may not exist, such as one imported for type checkers only. What can be
 resolved is; the rest is left out, and tried again when a class is missed. The texts are evaluated here and not by
@@ -37,6 +37,7 @@ from ..recorder.introspection import (
     static_attribute,
 )
 from ..recorder.values import RegisteredType, TypeRegistry
+from .loaded_errors import loaded_error, standard_error
 
 _ABSTRACT: Final = frozenset(("typing", "typing_extensions", "types", "abc", "contextlib", "collections.abc"))
 """Modules whose classes stand in annotations for what they hold, or for a protocol."""
@@ -63,6 +64,8 @@ class DeclaredTypes(TypeRegistry):
         self._unresolved: dict[tuple[str, int], _Names] = {}
         layers = _layers_of(fn)
         names = _names_around(layers[-1])
+        # Of a function within a function: the classes defined beside it, of which there may be others of the same name.
+        self._around = names.scopes[0] if len(names.scopes) > 1 else {}
         self._declare((RecordedError, also), names)
         for layer in layers:  # a decorator may say something else than what it decorates, and mostly says the same
             self._declare(layer if isinstance_of(layer, type) else _annotations_of(layer).get("return"), names)
@@ -131,7 +134,7 @@ class DeclaredTypes(TypeRegistry):
         declared = self._by_own_name.get(name)
         if declared is not None:
             return self._registered.of(declared) or self.of(declared)
-        found = super().find(name) or _standard_error(name) or self._subclass(name)
+        found = super().find(name) or standard_error(name) or self._subclass(name)
         if found is None and self._unresolved:
             again, self._unresolved = self._unresolved, {}
             for (text, at), names in again.items():
@@ -139,6 +142,10 @@ class DeclaredTypes(TypeRegistry):
                 self._declare(text, names)
             found = super().find(name) or self._subclass(name)
         return found
+
+    def find_error(self, name: str) -> RegisteredType | None:
+        """Return the entry for the name of an exception, which need not be declared where the program has it loaded."""
+        return self.find(name) or (None if name in self._ambiguous else loaded_error(name, self._around))
 
     def _subclass(self, name: str) -> RegisteredType | None:
         """Look among the subclasses of what is declared, the newest first: a class may have been defined again."""
@@ -153,15 +160,6 @@ class DeclaredTypes(TypeRegistry):
                 seen[id(cls)] = cls
                 todo.extend(type.__subclasses__(cls))
         return None
-
-
-def _standard_error(name: str) -> RegisteredType | None:
-    """The exception of the standard library that has a name, if its module is loaded."""
-    module_name, _, qualname = name.partition(":")
-    module = sys.modules.get(module_name) if module_name.partition(".")[0] in sys.stdlib_module_names else None
-    found: Any = vars(module).get(qualname) if isinstance_of(module, ModuleType) else None
-    is_error = isinstance_of(found, type) and inherits(found, BaseException) and class_name(found) == name
-    return RegisteredType(found, name) if is_error else None
 
 
 # -- what an annotation, and an instance, may hold ---------------------------------------------------------------------

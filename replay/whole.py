@@ -32,6 +32,8 @@ class WholeRun(RecordedRun):
         types = AnswerTypes.of(Effect("tool", self.info.agent), None)
         try:
             error = None if data.error is None else types.error(data.error, where)
+            if data.error is not None and error is not None:
+                self.course.error_lacks(types.lacks(data.error, error, where))
             value = exactly(data.value, f"the value of {self.info.id}")
         except (UnknownType, LossyAnswer) as unanswerable:
             self.course.stop(unanswerable)

@@ -400,17 +400,19 @@ def test_each_time_an_error_is_asked_for_it_is_a_new_one() -> None:
     assert types.error(info, "call c1") is not types.error(info, "call c1")
 
 
-def test_an_undeclared_exception_is_a_recorded_error() -> None:
+def test_an_exception_of_a_class_that_is_not_there_is_a_recorded_error() -> None:
     """It has the type, the text and the traceback; what else it held is not asked for."""
     try:
         raise Refused(7, key=threading.Lock())  # type: ignore[arg-type]
     except Refused as error:
         info = recorded(error)
-    back = answers().error(info, "call c1")
+    assert isinstance(info.value, dict)
+    gone = info.model_copy(update={"type": "answered.Gone", "value": {**info.value, "class": "answered:Gone"}})
+    back = answers().error(gone, "call c1")
     assert type(back) is RecordedError
     assert not isinstance(back, AgentReplayError)
-    assert (back.type, back.message) == ("answered.Refused", "refused with 7")
-    assert str(back) == "Refused: refused with 7"
+    assert (back.type, back.message) == ("answered.Gone", "refused with 7")
+    assert str(back) == "Gone: refused with 7"
     assert back.traceback is not None
     assert back.traceback.startswith("Traceback")
     assert agentreplay.RecordedError is RecordedError
@@ -439,21 +441,27 @@ def test_an_error_of_which_little_is_stored_is_a_recorded_error(value: Any) -> N
     assert str(RecordedError("ValueError", "")) == "ValueError"
 
 
+def renamed(stored_tree: Any, before: str, after: str) -> Any:
+    return json.loads(json.dumps(stored_tree).replace(before, after))
+
+
 def test_unknown_exceptions_within_a_known_one_are_recorded_errors() -> None:
     """A cause, and a member of a group, is treated as the error itself would be."""
     error = with_notes(
         ExceptionGroup("two", [ValueError("a"), Refused(1, key=Key("k"))]), cause=Refused(2, key=Key("k"))
     )
-    back: Any = answers().error(recorded(error), "call c1")
+    info = recorded(error)
+    gone = info.model_copy(update={"value": renamed(info.value, "answered:Refused", "answered:Gone")})
+    back: Any = answers().error(gone, "call c1")
     assert type(back) is ExceptionGroup
     assert type(back.exceptions[0]) is ValueError
     assert [(type(one), one.type, one.message) for one in (back.exceptions[1], back.__cause__)] == [
-        (RecordedError, "answered.Refused", "refused with 1"),
-        (RecordedError, "answered.Refused", "refused with 2"),
+        (RecordedError, "answered.Gone", "refused with 1"),
+        (RecordedError, "answered.Gone", "refused with 2"),
     ]
+    odd = [recorded(with_notes(ValueError(), cause=type("Odd", (Exception,), {})(*args))) for args in (("a", 1), ())]
     several, none = (
-        answers().error(recorded(with_notes(ValueError(), cause=type("Odd", (Exception,), {})(*args))), "c1")
-        for args in (("a", 1), ())
+        answers().error(info.model_copy(update={"value": renamed(info.value, ":Odd", ":Gone")}), "c1") for info in odd
     )
     assert [error.__cause__.message for error in (several, none)] == ["('a', 1)", ""]  # type: ignore[union-attr]
 
