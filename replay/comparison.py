@@ -26,6 +26,7 @@ from .comparing_reads import ComparedReads
 from .comparing_said import ComparedSaid
 from .divergence import Difference, Kind, call_difference, hint_for, missing_call, swapped_calls, value_difference
 from .exactly import stored_as_field
+from .interrupting import as_recorded
 from .paths import display_keys
 from .script import RecordedCall, Strand, key_of
 from .sites import site_of_code
@@ -189,7 +190,9 @@ class Comparison:
         for stream in list(self._run.open_streams):
             if (difference := stream.left_early()) is not None:
                 self.tell(difference)
-        expected, actual = finished.data, data
+        expected, actual = finished.data, as_recorded(self._course, finished.data, data)
+        if actual is not data:  # Ctrl-C, which came in another form
+            self._broken_off, self._undecided = None, []
         rounds = self._script.last_round
         # An error with which the recording ended later is not the one that was expected here.
         error = None if rounds > strand.round else expected.error
@@ -217,8 +220,7 @@ class Comparison:
         self._tell_in_order(self._said.missing_at_the_end())
         before = {"status": expected.status, "stop_reason": expected.stop_reason, "value": expected.value}
         after = {"status": actual.status, "stop_reason": actual.stop_reason, "value": stored_as_field(actual.value)}
-        after = self._run.redacted(after)
-        if not self.same("outcome", "", before, after):
+        if not self.same("outcome", "", before, after := self._run.redacted(after)):
             self._part("another outcome", strand, finished, before, after)
 
     def _ends_early(self, data: Any, strand: Strand) -> None:

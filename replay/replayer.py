@@ -32,6 +32,7 @@ from .course import Course, RecordingEnds
 from .coverage import Coverage
 from .divergence import Difference
 from .ignoring import IgnoreRules
+from .interrupting import ends, interruptible, raise_interruption
 from .reading import resolve
 from .workers import Workers
 
@@ -170,6 +171,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
     processes that the code starts.
     """
     stack = ExitStack()
+    stack.enter_context(interruptible(course))
     stack.enter_context(waits(course))
     stack.enter_context(module_names_hold())
     stack.enter_context(scope_is_carried())  # the run may begin in a thread, too
@@ -184,6 +186,7 @@ def attached(course: Course) -> Iterator[list[Any]]:
     finally:
         course.turns.leave()
         stack.close()
+    raise_interruption(course)
 
 
 @contextmanager
@@ -271,6 +274,7 @@ async def aexecute(agent: App, course: Course) -> Any:
     try:
         await ended
     except BaseException as error:
+        ends(course, error)
         task.cancel()
         if isinstance(error, asyncio.CancelledError):
             return await task

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from typing import IO, Final
 
+from .group import INTERRUPTED
 from .replay_jobs import Done, Job, do
 
 _COMMAND: Final = [sys.executable, "-P", "-m", __name__]
@@ -104,9 +105,12 @@ def work() -> None:
     while True:
         try:
             job: Job = pickle.load(jobs)
+            done = do(job)
         except EOFError:
             return
-        send(results, do(job))
+        except KeyboardInterrupt:  # the process that replays has been told as well
+            os._exit(INTERRUPTED)
+        send(results, done)
 
 
 if __name__ == "__main__":
