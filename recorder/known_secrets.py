@@ -101,6 +101,10 @@ class KnownSecrets:
         """Say whether just this secret is remembered."""
         return secret in self._kinds
 
+    def kind_of(self, secret: bytes) -> str | None:
+        """Return the kind under which just this secret was learnt, or None."""
+        return self._kinds.get(secret)
+
     def learn(self, kind: str, secret: bytes) -> None:
         """Remember a secret; whether it may be remembered (`is_telling`) was asked before."""
         if secret in self._kinds:
@@ -162,6 +166,10 @@ class OnlyKnown(KnownSecrets):
     def generation(self) -> object:
         """As of the memory that learns."""
         return self._known.generation
+
+    def kind_of(self, secret: bytes) -> str | None:
+        """As the memory that learns says."""
+        return self._known.kind_of(secret)
 
     def learn(self, kind: str, secret: bytes) -> None:
         """Stop at a secret that is not known.

@@ -5,8 +5,10 @@
 
 A *token* holds the kind of the secret and the first 16 hexadecimal digits of HMAC-SHA256(key of the store, secret). So
 within a store the same secret is the same token wherever it stands, and replaying matches on redacted values; without
-the key, the secret cannot be guessed from it. The kind tells which rule found it: a secret found by its looks in one
-place and by its name in another has two kinds, but one digest.
+the key, the secret cannot be guessed from it. The kind tells which rule found it, and what stands around a secret does
+not change it: what looks like a secret by itself has the kind of its looks, also behind `Bearer` or under a name, and
+what was met before the kind that it had then. So a replay, in which code puts a token where a secret was, finds the
+text that was recorded.
 
 What is a secret is known by names (`secret_names`), by looks (`secret_patterns`), by where it stands in a text
 (`secret_text`) or tree (`secret_trees`), and by having been one before (`known_secrets`). Redacting twice changes
@@ -58,6 +60,8 @@ _NESTED_TEXTS: Final = 8
 _ROUNDS: Final = 4
 _LONGEST_KEY_KEPT: Final = 100
 _LOOKS: Final = frozenset(secret_patterns.KINDS)
+_BEHIND_BEARER: Final = re.compile(r"(\bbearer[ \t]+\[redacted:)[a-z0-9-]+(?=:\*\])", re.IGNORECASE)
+_IN_URL: Final = re.compile(r"(://[^\s/?#\"'<>\\@:]{0,256}:\[redacted:)[a-z0-9-]+(?=:\*\]@)")
 _MIXED: Final = frozenset(("authorization", "cookie", "connection-string", "credentials", "session"))
 """Under names of these kinds there may also be the name of a method, such as "same-origin"."""
 
@@ -218,7 +222,15 @@ class Redactor:
 
     def _token_in_text(self, kind: str, secret: bytes) -> bytes:
         self._learn(kind, secret, certain=kind in _LOOKS)
-        return self._token(kind, secret)
+        return self._token(self._kind_for(kind, secret), secret)
+
+    def _kind_for(self, kind: str, secret: bytes) -> str:
+        """The kind of a secret that was found as one of a kind; what stands around it says least."""
+        looks = self._texts.kind_of(secret)
+        if looks is None and self._own:
+            text = secret.decode("utf-8", "surrogatepass") if len(secret) <= _WINDOW else ""
+            looks = next((name for name, own in self._own if _is_all(own, text)), None)
+        return looks or self._known.kind_of(secret) or kind
 
     def _learn(self, kind: str, secret: bytes, *, certain: bool) -> None:
         """Remember a secret, and those inside it: a password in base64 or percent signs, the parts of a cookie."""
@@ -226,7 +238,7 @@ class Redactor:
         if "\ufffd" in text:
             return
         if is_telling(text, certain=certain):
-            self._known.learn(kind, secret)
+            self._known.learn(self._kind_for(kind, secret), secret)
         if kind in ("basic-credentials", "authorization"):
             with suppress(binascii.Error):
                 password = base64.b64decode(secret, validate=True).partition(b":")[2]
@@ -262,7 +274,7 @@ class Redactor:
             return value if type(value) is str else _decoded(data)
         head, kind, secret = found
         self._learn(kind, secret, certain=kind in _LOOKS or (certain and (bool(head) or kind not in _MIXED)))
-        return _decoded(head + self._token(kind, secret))
+        return _decoded(head + self._token(self._kind_for(kind, secret), secret))
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -314,7 +326,7 @@ class Redactor:
             for start, end in _matches(expression, between):
                 secret = _encoded(between[start:end])
                 self._learn(name, secret, certain=True)
-                pieces += [between[done:start], _decoded(self._token(name, secret))]
+                pieces += [between[done:start], _decoded(self._token(self._kind_for(name, secret), secret))]
                 done = end
             pieces += [between[done:], text[token[0] : token[1]]]
             copied = token[1]
@@ -375,18 +387,21 @@ def tokens_match(a: str, b: str, *, same_store: bool = False) -> bool:
     by its looks there. Across stores digests say nothing, so tokens match when their kinds are equal. The text around
     the tokens must be equal in both cases.
     """
-    unseen = _without_kind if same_store else _without_digest
-    return TOKEN.sub(unseen, a) == TOKEN.sub(unseen, b)
+    if same_store:
+        return TOKEN.sub(_without_kind, a) == TOKEN.sub(_without_kind, b)
+    return _without_digests(a) == _without_digests(b)
 
 
 def without_digests(stored: Stored) -> Stored:
     """Return a tree whose tokens hold their kind only, `[redacted:jwt:*]`: what comparing across stores can rely on.
 
+    Behind `Bearer` and as the password of a URL that is always the kind of the place: recordings may have that one.
+
     The same object when it has no tokens; unchanged parts are shared.
     """
 
     def text(value: str) -> str:
-        return TOKEN.sub(_without_digest, value)
+        return _without_digests(value)
 
     rules = TreeRules(
         text=text,
@@ -395,6 +410,10 @@ def without_digests(stored: Stored) -> Stored:
         is_clean=lambda body: b"[redacted:" not in body,
     )
     return Walk(rules, [stored]).built()
+
+
+def _without_digests(text: str) -> str:
+    return _IN_URL.sub(r"\1url-password", _BEHIND_BEARER.sub(r"\1bearer-token", TOKEN.sub(_without_digest, text)))
 
 
 def _without_digest(match: re.Match[str]) -> str:
@@ -419,6 +438,13 @@ def _matches(expression: re.Pattern[str], text: str) -> Iterator[tuple[int, int]
         if start < end:
             yield start, end
         position = max(match.end(), position + 1)
+
+
+def _is_all(expression: re.Pattern[str], text: str) -> bool:
+    """Say whether a user's expression finds a whole text to be a secret."""
+    group = "secret" if "secret" in expression.groupindex else 0
+    match = expression.search(text)
+    return match is not None and text != "" and match.span(group) == (0, len(text))
 
 
 def _encoded(text: str) -> bytes:

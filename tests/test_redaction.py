@@ -123,11 +123,11 @@ def test_a_store_knows_its_tokens_again(redacted: str, text: str, same: bool) ->
 
 def test_digests_can_be_taken_out() -> None:
     """What remains can be compared across stores; without tokens it is the same tree."""
-    tree = {"a": [f"Bearer {FOREIGN}"], "b": {FOREIGN: 1}, "c": {"d": 1, "e": 2}}
+    tree = {"a": [f"Basic {FOREIGN}"], "b": {FOREIGN: 1}, "c": {"d": 1, "e": 2}}
 
     out = without_digests(tree)
 
-    assert out == {"a": ["Bearer [redacted:password:*]"], "b": {"[redacted:password:*]": 1}, "c": {"d": 1, "e": 2}}
+    assert out == {"a": ["Basic [redacted:password:*]"], "b": {"[redacted:password:*]": 1}, "c": {"d": 1, "e": 2}}
     assert out["c"] is tree["c"]
     assert without_digests(tree["c"]) is tree["c"]
 
