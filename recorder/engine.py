@@ -25,7 +25,7 @@ from .environment import code_name, name_of
 from .errors import UsageError, WorkflowError
 from .flow_logger import Logger, say
 from .introspection import class_name, clean, is_awaitable, isinstance_of
-from .loop import MAX_ROUNDS, Agent, Execution, Step
+from .loop import Agent, Execution, Step
 from .run_log import StorePolicy
 from .scope import Visit
 from .store import EventStore
@@ -100,10 +100,8 @@ class CoreEngine(Agent, Generic[State]):
         self._options: dict[str, Any] = {"logger": logger, "tags": tags, "capture": capture}
         self._options |= {"on_store_error": on_store_error}
         self._name, self._bound = name, max_rounds
-        bound = MAX_ROUNDS if max_rounds is None else max_rounds
-        super().__init__(
-            self._round, name or (workflow.id if workflow is not None else "engine"), max_rounds=bound, **self._options
-        )
+        name = name or (workflow.id if workflow is not None else "engine")
+        super().__init__(self._round, name, max_rounds=max_rounds, **self._options)
         caller = sys._getframe(1)
         self._made_by, self._module = caller.f_code, caller.f_globals
         self.__name__ = self.__qualname__ = self.name

@@ -13,10 +13,8 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from types import CodeType, MappingProxyType
+from types import CodeType
 from typing import Any, Final, overload
-
-from pydantic import ValidationError
 
 from .agent_cache import StoredCache, stored_cache
 from .agent_result import AgentResult
@@ -24,12 +22,13 @@ from .ambient import Capture, captured_for, reads_are_captured, sources_of
 from .attaching import Attachment, Outcome, attachment_for
 from .context import Context
 from .copying import copy_value
-from .decisions import Complete, Continue, NextStep
+from .decisions import Complete, NextStep
 from .ending import Ending, abandon
 from .environment import code_name, code_of, code_version, folder_of, globals_of, name_of
 from .errors import RoundLimitReached, UsageError
 from .flow_logger import Logger, checked_logger, logger_name, recorded_logger
-from .introspection import class_name, is_awaitable, isinstance_of
+from .introspection import is_awaitable
+from .outcomes import as_outcome, checked_bound
 from .run_log import StorePolicy
 from .run_recorder import RunRecorder
 from .scope import Scope, entered, scope_is_carried
@@ -53,7 +52,7 @@ class Agent:
 
     Attributes:
         name: as runs show it.
-        max_rounds: after so many rounds without an end, the run has failed.
+        max_rounds: after so many rounds without an end, the run has failed; None is 20.
         tags: of all its runs.
         logger: of all its runs, unless one is given its own.
         cache: at `context.agent_cache`, for all runs of this agent that are recorded. One that is executed again has a
@@ -65,7 +64,7 @@ class Agent:
         step: Step,
         name: str,
         *,
-        max_rounds: int = MAX_ROUNDS,
+        max_rounds: int | None = None,
         tags: Sequence[str] | None = None,
         applier: str = "memberjunction",
         allowed_paths: Sequence[str] | None = None,
@@ -74,11 +73,11 @@ class Agent:
         logger: Logger = None,
         on_store_error: StorePolicy = "raise",
     ) -> None:
-        checked_bound(max_rounds)
+        bound = checked_bound(max_rounds)
         functools.update_wrapper(self, step, updated=())
         self.step = step
         self.name = name
-        self.max_rounds = max_rounds
+        self.max_rounds = MAX_ROUNDS if bound is None else bound
         self.tags = checked_tags(tags)
         self.applier = applier
         self.capture = sources_of(capture)
@@ -145,8 +144,9 @@ class Agent:
             How the run ended; `result.run.id` names it.
 
         Raises:
-            UsageError: called in a running event loop; use `await agent.arun(…)` there. Or more than 20 tags, or one
-                of more than 64 characters, or a logger that is none; nothing is recorded.
+            UsageError: called in a running event loop; use `await agent.arun(…)` there. Or a bound that is no whole
+                number of at least 1, more than 20 tags, one of more than 64 characters, or a logger that is none;
+                nothing is recorded.
             Exception: what the step raises is recorded, and raised as it is.
         """
         if on_event_loop():
@@ -393,7 +393,9 @@ class Execution:
         if signal.aborted:
             return self.ending.reached("cancelled", "cancelled", error=signal.cancellation())
         if self.recorder.round >= bound:
-            error = RoundLimitReached(f"{self.agent.name} did not complete within {bound} rounds (max_rounds)")
+            # Named as the run is, not as the code that executes it again: a step of an engine has the step's own name.
+            name = self.recorder.info.agent
+            error = RoundLimitReached(f"{name} did not complete within {bound} rounds (max_rounds)")
             return self.ending.reached("failed", "limitTurns", error=error)
         self.recorder.start_round()
         return None
@@ -402,7 +404,7 @@ class Execution:
         """Record what the round came to; the result, if that ends the run."""
         if self.recorder.interrupts:  # a question that the step swallowed, as `gather` does, still waits for its answer
             return self.ending.suspended()
-        outcome = _as_outcome(outcome, self.agent.name)
+        outcome = as_outcome(outcome, self.recorder.info.agent)
         ending: tuple[str, str] | None = None
         value = text = None
         if isinstance(outcome, NextStep):
@@ -428,56 +430,8 @@ def _given(outcome: Outcome, ending: Ending) -> AgentResult:
     return result
 
 
-def checked_bound(max_rounds: int | None) -> int | None:
-    """A bound of rounds, or None where there is none.
-
-    Raises:
-        UsageError: it is less than 1.
-    """
-    if max_rounds is not None and max_rounds < 1:
-        raise UsageError(f"max_rounds is at least 1, not {max_rounds}")
-    return max_rounds
-
-
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
-
-
-def _as_outcome(outcome: Any, agent: str) -> Continue | Complete[Any] | NextStep:
-    """Read an outcome, the contracts' JSON forms included."""
-    if any(isinstance_of(outcome, cls) for cls in (Continue, Complete, NextStep)):
-        known: Continue | Complete[Any] | NextStep = outcome
-        return known
-    if outcome is Continue:
-        return Continue()
-    fields = _fields_of(outcome)
-    kind = fields.get("type")
-    if type(kind) is str and kind == "continue":
-        return Continue()
-    if type(kind) is str and kind == "complete":
-        return Complete(fields.get("value"))
-    if "step" in fields:
-        try:
-            return NextStep.model_validate(fields)
-        except ValidationError as error:
-            raise UsageError(f"the step of {agent} returned a decision that is none: {error}") from error
-    returned = class_name(type(outcome)).rpartition(":")[2]
-    raise UsageError(f"the step of {agent} returned {returned}; expected Continue(), Complete(value) or a NextStep")
-
-
-def _fields_of(outcome: Any) -> dict[str, Any]:
-    """The entries of a mapping whose keys are texts; none of anything else, or of a mapping that cannot be read."""
-    try:
-        if isinstance_of(outcome, dict):
-            items = list(dict.items(outcome))
-        elif isinstance_of(outcome, Mapping) or type(outcome) is MappingProxyType:
-            items = list(outcome.items())
-        else:
-            return {}
-    except Exception:
-        return {}
-    texts = all(isinstance_of(key, str) for key, _ in items)
-    return {str.__str__(key): value for key, value in items} if texts else {}
 
 
 @overload

@@ -10,6 +10,7 @@ from typing import Any
 from ..recorder.agent_result import AgentResult
 from ..recorder.errors import UsageError
 from ..recorder.loop import Agent
+from ..recorder.outcomes import checked_bound
 from ..recorder.store import EventStore, RunInfo, RunRef
 from ..recorder.writer import on_event_loop
 from .compensating import compensable_calls, compensations_for, undoing_of, undone_in
@@ -335,9 +336,9 @@ def refuse_bound_below(max_rounds: int | None, step: int, info: RunInfo) -> None
     """Refuse a bound of rounds that a run would have reached before it goes on.
 
     Raises:
-        UsageError: it is less than the step.
+        UsageError: it is less than the step, or no bound.
     """
-    if max_rounds is not None and max_rounds < max(step, 1):
+    if (bound := checked_bound(max_rounds)) is not None and bound < max(step, 1):
         raise UsageError(
             f"max_rounds counts the rounds of {info.id} from its start, and it goes on in step {max(step, 1)}: give at "
             f"least that, not {max_rounds}"
