@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from .strands_agents import AgentRun
 
 RESULT: Final = "toolResult"
+RAW: Final = "rawResult"
 STREAMED: Final = "streamed"
 VALUE: Final = "value"
 ASKED: Final = "interrupts"
 DID: Final = "did"
-"""The keys of items: the result, what is streamed on the way, a value of a tool that speaks no events, questions to a
+"""The keys of items: the result, one that has not the shape of results, what is streamed on the way, a value of a tool that speaks no events, questions to a
 person, and what the tool did to its agent."""
 
 STEERING_MODULES: Final = ("strands.tools.structured_output.", "strands.multiagent.", "strands.vended_tools.stop")
@@ -133,11 +134,11 @@ class RecordedTool(AgentTool):
         given = await answer_to(call, work.begin)
         self._run.state.follow()
         if not inspect.isasyncgen(given):
-            yield ToolResultEvent(result_of(given, tool_use))
+            yield ToolResultEvent(work.result if work.has_result else result_of(given, tool_use))
             return
         result: Any = None
+        has_result = is_raised = False
         asked_for: list[Interrupt] = []
-        is_raised = False
         try:
             async for item in given:
                 self._run.state.follow()
@@ -151,11 +152,11 @@ class RecordedTool(AgentTool):
                     case {"interrupts": [*asked], **rest}:
                         asked_for, is_raised = [work.asked_for(one) for one in asked], bool(rest.get("raised"))
                     case _:
-                        result = result_of(item, tool_use)
+                        result, has_result = (work.result if work.has_result else result_of(item, tool_use)), True
         except Exception as error:
             self._run.state.follow()
             told: Any = stand_in(error)
-            if result is None:
+            if not has_result:
                 if told is error:
                     raise
                 raise told from error.__cause__
@@ -167,7 +168,7 @@ class RecordedTool(AgentTool):
             raise InterruptException(asked_for[0])
         if asked_for:
             yield ToolInterruptEvent(tool_use, asked_for)
-        elif result is not None:
+        elif has_result:
             yield ToolResultEvent(result)
 
     async def _steer(self, call: Call, work: _Work) -> AsyncIterator[Any]:
@@ -210,6 +211,8 @@ class _Work:
 
     Attributes:
         passing: the very event that an item tells of, while that is on its way; None where it comes from a log.
+        result, has_result: the very object that the tool gave, which goes on as it is, whatever its shape; nothing
+            where the call is answered from a log or by a person.
     """
 
     def __init__(
@@ -220,6 +223,8 @@ class _Work:
         self.invocation_state = invocation_state
         self.kwargs = kwargs
         self.passing: ToolStreamEvent | None = None
+        self.result: Any = None
+        self.has_result = False
         self._agent = agent
         self._interrupts: dict[str, Interrupt] = {}
 
@@ -236,7 +241,7 @@ class _Work:
         is_plain = isinstance(first, ToolResultEvent) and first.exception is None
         if is_plain and deeds_of(self._agent, self.invocation_state) == before:
             await _closed(events)
-            return first.tool_result
+            return self._gave(first.tool_result)
         return self._items((first,), events, before)
 
     async def _items(self, first: tuple[Any, ...], events: Any, before: Any) -> AsyncGenerator[Any, None]:
@@ -246,7 +251,8 @@ class _Work:
                 if isinstance(event, ToolResultEvent):
                     if (did := _new_deeds(before, deeds_of(self._agent, self.invocation_state))) is not None:
                         yield {DID: did}
-                    yield {RESULT: event.tool_result}
+                    recorded = self._gave(event.tool_result)
+                    yield recorded if RAW in recorded else {RESULT: recorded}
                     if event.exception is not None:
                         raise event.exception
                     return
@@ -266,6 +272,11 @@ class _Work:
                 yield {DID: did}
         finally:
             await _closed(events)
+
+    def _gave(self, result: Any) -> Any:
+        """Keep the tool's result; as it is recorded."""
+        self.result, self.has_result = result, True
+        return result if is_whole(result) else {RAW: result}
 
     def asked_for(self, told: Mapping[str, Any]) -> Interrupt:
         """The very question that the tool asked, or one like it."""
@@ -336,10 +347,24 @@ def redo(agent: Agent, did: Mapping[str, Any], invocation_state: dict[str, Any])
 # -- values --------------------------------------------------------------------------------------------
 
 
+def is_whole(result: Any) -> bool:
+    """Whether a result has the shape of one: with the call's id, a status, and a list as its content."""
+    return (
+        isinstance(result, Mapping)
+        and "toolUseId" in result
+        and "status" in result
+        and isinstance(result.get("content"), list)
+    )
+
+
 def result_of(given: Any, tool_use: ToolUse) -> Any:
     """The result of a tool: as recorded, or made of what a person has given: a text, JSON, or content."""
+    if isinstance(given, Mapping) and set(given) == {RAW}:
+        return given[RAW]
     if isinstance(given, Mapping) and set(given) == {RESULT}:
         given = given[RESULT]
+    if is_whole(given):
+        return given
     if isinstance(given, Mapping) and isinstance(given.get("content"), list):
         return {"toolUseId": tool_use["toolUseId"], "status": "success", **given}
     content = {"text": given} if isinstance(given, str) else {"json": given}
