@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from cli_runs import invoke, json_of, output
+from cli_runs import SCRIPT, as_process, invoke, json_of, output
 from replayed_agents import at_work, calls_made, change_shop
 
 APP = ("--app", "shop.py:step")
@@ -245,3 +248,59 @@ def test_child_runs_are_named_after_their_agents() -> None:
     assert told in output("replay", "family.jsonl", *app, code=1)
     assert told in output("replay", "family.jsonl", *app, "--jobs=1", code=1)
     sys.modules.pop("family", None)
+
+
+def test_a_file_by_itself_never_ends_without_a_verdict(cassettes: Path) -> None:
+    """Code that ends its process is an error with exit code 1, whatever it says itself; so is a crash."""
+    for ends, told in (
+        ("os._exit(0)", "the code ended its process, with code 0"),
+        ("os._exit(7)", "the code ended its process, with code 7"),
+        ("os.execvp('true', ['true'])", "the code ended its process, with code 0"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "the code ended its process, by SIGSEGV"),
+    ):
+        Path("odd.py").write_text(f"import os, signal\n\ndef ends():\n    {ends}\n", encoding="utf-8")
+        done = as_process("replay", "paid.jsonl", "--app", "odd.py:ends")
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: paid.jsonl: {told}\n")
+    done = as_process("replay", "paid.jsonl", *APP)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "paid.jsonl  shop  identical  3 rounds recorded")
+
+
+BUSY = "def busy():\n    open('begun', 'w').close()\n    while True:\n        sum(range(1000))\n"
+
+
+def test_what_takes_longer_than_the_limit_is_an_error_of_that_recording(cassettes: Path) -> None:
+    """One by itself, or one of several, of which the others go on; exit code 1."""
+    Path("odd.py").write_text(BUSY, encoding="utf-8")
+    limit = ("--app", "odd.py:busy", "--timeout", "0.2")
+    done = as_process("replay", "paid.jsonl", *limit)
+    told = "took longer than 0.2 s; --timeout says how long it may take"
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (1, "", f"error: paid.jsonl: {told}")
+    text = output("replay", "paid.jsonl", "refused.jsonl", *limit, code=1)
+    assert "2 recordings: 2 error" in text
+    assert text.count("took longer than 0.2 s") == 2
+    assert "2 identical" in output("replay", "paid.jsonl", "refused.jsonl", *APP, "--timeout", "60")
+
+
+@pytest.mark.parametrize("names", [("paid.jsonl",), ("paid.jsonl", "refused.jsonl")], ids=["one", "several"])
+def test_ctrl_c_ends_the_replay_of_code_that_hangs(cassettes: Path, names: tuple[str, ...]) -> None:
+    """Exit code 130, without a verdict on anything and without a traceback."""
+    Path("odd.py").write_text(BUSY, encoding="utf-8")
+    command = [*SCRIPT, "replay", *names, "--app", "odd.py:busy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not Path("begun").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate()
+    assert (process.returncode, printed, said.strip()) == (130, "", "")
+
+
+def test_a_quoted_pattern_names_the_files_that_fit(cassettes: Path) -> None:
+    """Sorted, as a shell gives them; one that no file fits is an error, and a file of that name is a file."""
+    text = output("replay", "*.jsonl", *APP)
+    assert [row[0] for row in rows(text)] == ["paid.jsonl", "refused.jsonl"]
+    result = invoke("replay", "none-*.jsonl", *APP)
+    assert result.exit_code == 2
+    assert "no file fits none-*.jsonl; expected recordings that a pattern names, from " in result.stderr
+    shutil.copy("paid.jsonl", "[p]*.jsonl")
+    assert output("replay", "[p]*.jsonl", *APP).startswith("[p]*.jsonl  shop  identical")

@@ -53,13 +53,17 @@ class Verb(NamedTuple):
 
 
 class VerbGroup(click.Group):
-    """Verbs by name, each in a module of `package`, where it is the command of that name."""
+    """Verbs by name, each in a module of `package`, where it is the command of that name.
+
+    Attributes:
+        is_brief: this process exists for one verb.
+    """
 
     def __init__(self, *args: Any, verbs: Mapping[str, Verb], package: str, **options: Any) -> None:
         super().__init__(*args, **options)
         self._verbs = verbs
         self._package = package
-        self._is_brief = False
+        self.is_brief = False
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs in the order of the help."""
@@ -70,7 +74,7 @@ class VerbGroup(click.Group):
         verb = self._verbs.get(cmd_name)
         if verb is None:
             return None
-        if self._is_brief and not verb.runs_agents:
+        if self.is_brief and not verb.runs_agents:
             gc.set_threshold(GARBAGE, 50, 1_000)
         module = import_module(f".{verb.module}", self._package)
         command: click.Command = module.COMMANDS[cmd_name]
@@ -112,7 +116,7 @@ class VerbGroup(click.Group):
         if sys.stdout is None:  # it was closed by whoever started this; a verb may still be asked for its exit code
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # as long as the process lives
         tolerate_any_text()
-        self._is_brief = args is None  # this process exists for one verb
+        self.is_brief = args is None
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()

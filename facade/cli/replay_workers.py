@@ -10,15 +10,22 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO, Final
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # nobody wants to know where it came to while all of this is loaded
 
 from .group import INTERRUPTED
 from .replay_jobs import Done, Job, do
+from .replay_words import ended_with, took_longer
 
 _COMMAND: Final = [sys.executable, "-P", "-m", __name__]
 
@@ -30,9 +37,15 @@ def processes() -> int:
     return os.cpu_count() or 1
 
 
-def replay_all(jobs: Sequence[Job], number: int) -> Iterator[tuple[int, Done]]:
-    """Replay recordings, `number` at a time; gives each with its place in the list, as it is done."""
-    workers = [_Worker() for _ in range(min(number, len(jobs)))]
+def replay_all(jobs: Sequence[Job], number: int, seconds: float | None = None) -> Iterator[tuple[int, Done]]:
+    """Replay recordings, `number` at a time; gives each with its place in the list, as it is done.
+
+    Args:
+        jobs: the recordings.
+        number: of processes.
+        seconds: how long each may take; None for ever.
+    """
+    workers = [_Worker(seconds) for _ in range(min(number, len(jobs)))]
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     for worker in workers:
         idle.put(worker)
@@ -56,9 +69,10 @@ def replay_all(jobs: Sequence[Job], number: int) -> Iterator[tuple[int, Done]]:
 
 
 class _Worker:
-    """A process that replays what it is given."""
+    """A process that replays what it is given, each in so many seconds at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
 
     def do(self, job: Job) -> Done:
@@ -68,16 +82,20 @@ class _Worker:
         process = self._process
         assert process.stdin is not None  # they were asked for
         assert process.stdout is not None
+        late = threading.Event()
+        began = time.monotonic()
         try:
             send(process.stdin, job)
-            done: Done = pickle.load(process.stdout)
+            with _ending(process, self._seconds, late):
+                done: Done = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
             self._process = None
             process.stdout.close()
             with suppress(OSError):  # what is left in it cannot be sent any more
                 process.stdin.close()
             code = process.wait()
-            return Done(job, "error", error=f"the code ended its process, with code {code}")
+            told = took_longer(self._seconds) if late.is_set() else ended_with(code)
+            return Done(job, "error", error=told, seconds=time.monotonic() - began)
         return done
 
     def end(self) -> None:
@@ -92,6 +110,24 @@ class _Worker:
                         pipe.close()
 
 
+@contextmanager
+def _ending(process: subprocess.Popen[bytes], seconds: float | None, late: threading.Event) -> Iterator[None]:
+    """In this block, a process is ended after so many seconds, and `late` says so."""
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = None if seconds is None else threading.Timer(seconds, end)
+    if timer is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
 def send(pipe: IO[bytes], what: Job | Done) -> None:
     """Write something into a pipe."""
     pipe.write(pickle.dumps(what))
@@ -100,6 +136,7 @@ def send(pipe: IO[bytes], what: Job | Done) -> None:
 
 def work() -> None:
     """Be a worker: replay what comes in, until nothing more does."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     jobs, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # threads of the code may print at any time
     while True:

@@ -87,7 +87,13 @@ def max_rounds_option(verb: Function) -> Function:
     metavar="N",
     help="Replay several recordings N at a time; by default as many as there are cores.",
 )
-@click.option("--junit-xml", metavar="FILE", help="Write a report for CI, too.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End what takes longer, for each recording; loading its code counts. By default it may take for ever.",
+)
+@click.option("--junit-xml", metavar="FILE", help="Write a report for CI, too. Its folder is made.")
 @json_option
 def replay(
     recordings: tuple[str, ...],
@@ -98,6 +104,7 @@ def replay(
     shallow: bool,
     full: bool,
     jobs: int | None,
+    timeout: float | None,
     junit_xml: str | None,
     as_json: bool,
 ) -> int:
@@ -106,10 +113,13 @@ def replay(
     Every effect is answered from the log, and nothing is recorded: no model, tool or clock is asked, and a call that
     the recording does not hold is never made. The first difference stops it. The last line says what was covered.
 
-    A recording is a run, by default the last one, or a cassette, which needs no store. Of several there is a table with
-    the first difference of each; they are replayed in processes of their own, beside each other.
+    A recording is a run, by default the last one, or a cassette, which needs no store; a pattern in quotes names all
+    files that fit. Of several there is a table with the first difference of each; they are replayed beside each other.
+    Each is executed in a process of its own, so code that ends its process, or takes longer than --timeout, is an error
+    of that recording.
 
-    Exit code 0 if the code did the same, 1 if it did not in one of them; else 3 if one cannot be read.
+    Exit code 0 if the code did the same, 1 if it did not in one of them; else 3 if one cannot be read. Ctrl-C ends
+    all of it, with 130.
 
     With --json: {run, verdict, divergences, coverage, complete, notes}. `verdict` is "identical" or "diverged",
     `divergences` a list of {step, seq, kind, path, expected, actual, …}, `coverage` {recorded, live, uncaptured,
@@ -117,13 +127,18 @@ def replay(
     Of files, or several recordings, a list of such, each with {file, agent, rounds, error, seconds}, too; `verdict` may
     be "error" or "unreadable" then.
     """
-    from .replaying_many import is_file, replay_file, replay_many
+    from .guarding import can_guard, guarded
+    from .replaying_many import expanded, is_file, replay_file, replay_many
 
-    names = recordings or ("@last",)
-    alone = len(names) == 1 and jobs is None and junit_xml is None
-    if alone and is_file(names[0]) and not as_json:
-        return replay_file(names[0], app=app, ignore=ignore, collect=collect, shallow=shallow, full=full)
-    if not alone or is_file(names[0]):
+    names = expanded(recordings or ("@last",))
+    name, guards = names[0], can_guard()
+    if (
+        len(names) > 1
+        or jobs is not None
+        or junit_xml is not None
+        or (as_json and is_file(name))
+        or (timeout is not None and not guards)
+    ):
         return replay_many(
             names,
             store,
@@ -132,23 +147,29 @@ def replay(
             collect=collect,
             shallow=shallow,
             jobs=jobs,
+            timeout=timeout,
             junit_xml=junit_xml,
             as_json=as_json,
         )
-    from .replays import replay_run
-    from .runs import open_for_reading
 
-    found = open_for_reading(store)
-    return replay_run(
-        found,
-        found.run(names[0]),
-        app,
-        ignore=ignore,
-        collect=collect,
-        shallow=shallow,
-        full=full,
-        as_json=as_json,
-    )
+    def replay_one() -> int:
+        if is_file(name):
+            return replay_file(name, app=app, ignore=ignore, collect=collect, shallow=shallow, full=full)
+        from .replays import replay_run
+        from .runs import open_for_reading
+
+        found = open_for_reading(store)
+        info = found.run(name)
+        how: dict[str, Any] = {
+            "ignore": ignore,
+            "collect": collect,
+            "shallow": shallow,
+            "full": full,
+            "as_json": as_json,
+        }
+        return replay_run(found, info, app, **how)
+
+    return guarded(replay_one, name, timeout) if guards else replay_one()
 
 
 @click.command(

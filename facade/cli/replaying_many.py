@@ -1,10 +1,11 @@
 """`agentreplay replay` of files, and of several recordings: a table, a report, and one exit code for all.
 
-Files need no store, and none is made. One file by itself is replayed in this process, and shown as a run is.
+Files need no store, and none is made. One file by itself is shown as a run is.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import time
@@ -35,6 +36,7 @@ from .running import print_error
 from .runs import open_for_reading
 from .streams import complain
 
+_WILD: Final = "*?["
 _RUN: Final = re.compile(r"(?:run)?[1-9][0-9]*|@last")
 _STYLES: Final = {"identical": "green", "diverged": "bold red", "error": "bold red", "unreadable": "bold red"}
 
@@ -46,6 +48,24 @@ def is_file(name: str) -> bool:
     return os.sep in name or name.endswith(".jsonl") or os.path.exists(name)
 
 
+def expanded(names: Sequence[str]) -> list[str]:
+    """The recordings that are named, with the files that fit a pattern in its place, as a shell gives them.
+
+    Raises:
+        UsageError: no file fits a pattern.
+    """
+    found: list[str] = []
+    for name in names:
+        if os.path.exists(name) or not any(char in name for char in _WILD):
+            found.append(name)
+            continue
+        fitting = sorted(glob.glob(name, recursive=True))
+        if not fitting:
+            raise UsageError(f"no file fits {name}; expected recordings that a pattern names, from {os.getcwd()}")
+        found += fitting
+    return found
+
+
 def replay_many(
     names: Sequence[str],
     store: str | None,
@@ -55,6 +75,7 @@ def replay_many(
     collect: bool,
     shallow: bool,
     jobs: int | None,
+    timeout: float | None,
     junit_xml: str | None,
     as_json: bool,
 ) -> int:
@@ -76,7 +97,7 @@ def replay_many(
     started = time.monotonic()
     results: dict[int, Done] = {}
     with progress("replaying") as told:
-        for place, done in replay_all(given, jobs or processes()):
+        for place, done in replay_all(given, jobs or processes(), timeout):
             results[place] = done
             told(len(results), len(given))
     in_order = [results[place] for place in range(len(given))]
