@@ -107,6 +107,10 @@ class Watched:
         }
 
 
+_GIVEN_NULL: Final = 'received: "null"'
+"""With this JMESPath tells of a function that was given a path to nothing."""
+
+
 class Expression:
     """A JMESPath expression.
 
@@ -160,12 +164,15 @@ def watch_in(trees: Iterable[tuple[int, Any]], expression: Expression, *, run: s
     """
     spans: list[Span] = []
     before: Any = MISSING
+    telling = None  # the last problem of a value that was there; that a function was given null says least
     for step, tree in trees:
         if tree is before and spans:
             spans[-1] = _until(spans[-1], step)
             continue
         before = tree
         value, problem = expression.over(tree)
+        if problem is not None and not problem.endswith(_GIVEN_NULL):
+            telling = problem
         if spans and is_same(spans[-1], value, problem):
             spans[-1] = _until(spans[-1], step)
         else:
@@ -173,7 +180,7 @@ def watch_in(trees: Iterable[tuple[int, Any]], expression: Expression, *, run: s
     if not spans:
         raise UsageError(f"{run or 'the run'} has no events yet")
     if all(span.problem is not None for span in spans):
-        raise UsageError(f"{expression.text} applies to no step of {run or 'the run'}: {spans[-1].problem}")
+        raise UsageError(f"{expression.text} applies to no step of {run or 'the run'}: {telling or spans[-1].problem}")
     path = expression.path
     if path is not None and all(span.value is MISSING for span in spans):
         meant = display_keys(nearest(join(path), before))

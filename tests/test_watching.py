@@ -234,3 +234,12 @@ def test_values_that_are_large_by_themselves_are_watched() -> None:
     large = {"items": [{"price": at, "name": f"item {at}"} for at in range(50_000)]}
     assert Expression("sum(items[].price)").over(large) == (sum(range(50_000)), None)
     assert Expression("items[?price > `49998`].name").over(large) == (["item 49999"], None)
+
+
+def test_an_expression_that_applies_nowhere_is_told_by_a_value_that_was_there() -> None:
+    """Not by the start, at which the path leads to nothing yet, nor by an end at which it was removed again."""
+    trees = [(0, {}), (1, {"n": 3}), (2, {"n": 4}), (3, {})]
+    with pytest.raises(UsageError, match=r'length\(n\) applies to no step of run1: .*received: "number"$'):
+        watch_in(trees, Expression("length(n)"), run="run1")
+    with pytest.raises(UsageError, match=r'applies to no step of run1: .*received: "null"$'):
+        watch_in(trees[:1], Expression("length(n)"), run="run1")
