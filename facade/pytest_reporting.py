@@ -129,6 +129,8 @@ def _cassettes_in(folders: Iterable[str]) -> Iterator[str]:
     for folder in folders:
         for path in sorted(Path(folder).glob("*.jsonl")):
             try:
+                if not path.is_file():
+                    continue  # reading a pipe would wait for whoever writes into it
                 with path.open("rb") as file:
                     if file.read(len(BEGINS)) == BEGINS:
                         yield os.path.realpath(path)
@@ -147,7 +149,8 @@ def _is_covered(path: str, config: pytest.Config) -> bool:
 def write_summary(reporter: Any, known: dict[str, Any]) -> None:
     """Write which cassettes were written, and which no test used."""
     reporter.write_sep("-", "agentreplay")
-    for path, what, why, status, rounds in sorted(known["kept"]):
+    kept = {path: told for path, *told in sorted(known["kept"])}  # tests in two processes may have made the same one
+    for path, (what, why, status, rounds) in kept.items():
         reporter.write(f"{what:11} ", green=True)
         reporter.write(f"{path}  {rounds} {'round' if rounds == 1 else 'rounds'}, {status}  ({why})\n")
     for path in known.get("unused", ()):

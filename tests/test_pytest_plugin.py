@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from agentreplay.pytest_reporting import write_summary
 from pytest_project import FORMS, MARKED, Project, project_in
 
 pytest_plugins = ["pytester"]
@@ -333,3 +335,48 @@ def test_the_entry_point_is_the_plugin() -> None:
     entry = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]["pytest11"]
     assert entry == {"agentreplay": "agentreplay.pytest_plugin"}
     assert (root / "facade" / "pytest_plugin.py").is_file()
+
+
+def test_a_pipe_among_the_cassettes_holds_nobody_up(with_old: Project) -> None:
+    """Only files are looked into for cassettes that no test used."""
+    os.mkfifo(with_old.cassettes / "pipe.jsonl")
+    told = with_old.pytest(passed=2, skipped=1)
+    assert [line for line in told.splitlines() if line.startswith("unused")] == [UNUSED]
+
+
+def test_ctrl_c_in_a_replay_ends_pytest(project: Project) -> None:
+    """As in any test: no divergence, and no test after it."""
+    project.record()
+    project.tests(
+        'import os, signal\n\n\ndef test_refund():\n    ar.assert_replays("tests/fixtures/refund.jsonl", step)\n\n\n'
+        f"def test_next():\n    assert False\n\n\n{MARKED}, app=step)\ndef test_marked():\n    pass\n"
+    )
+    project.change("    if round_index == 1:", "    os.kill(os.getpid(), signal.SIGINT)\n    if round_index == 1:")
+    project.change("import pathlib\n", "import os, pathlib, signal\n")
+    for chosen in ("test_refund or test_next", "test_marked"):
+        told = project.pytest("-k", chosen, apart=True)
+        assert project.code == pytest.ExitCode.INTERRUPTED
+        assert "KeyboardInterrupt" in told
+        assert "CassetteDiverged" not in told
+        assert "passed" not in told
+        assert "failed" not in told
+
+
+def test_a_cassette_that_two_processes_have_recorded_is_named_once() -> None:
+    """Two tests may share one; the last of what became of it stays."""
+    written: list[str] = []
+
+    class Reporter:
+        def write_sep(self, *_: str) -> None: ...
+
+        def write(self, text: str, **_: bool) -> None:
+            written.append(text)
+
+    kept = [["a.jsonl", "recorded", "it was missing", "completed", 2]] * 2
+    write_summary(Reporter(), {"kept": [*kept, ["b.jsonl", "recorded", "it was missing", "failed", 1]]})
+    assert written == [
+        "recorded    ",
+        "a.jsonl  2 rounds, completed  (it was missing)\n",
+        "recorded    ",
+        "b.jsonl  1 round, failed  (it was missing)\n",
+    ]
