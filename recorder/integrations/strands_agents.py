@@ -7,7 +7,6 @@ the agent's conversation (`strands_conversation`), calls come from the model and
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import weakref
@@ -34,7 +33,7 @@ from ..calls import Effect
 from ..errors import UsageError
 from ..plain import is_plain
 from ..run_recorder import RunRecorder, text_of
-from ..scope import current, entered
+from ..scope import current
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, response_ids
 from .strands_conversation import ConversationLog
 from .strands_model import ModelSeam
@@ -76,8 +75,6 @@ class RecordedAgent(RecordedInvocations):
         agent.add_middleware(ExecuteToolStage, functools.partial(_execute_tool, settings=settings))
         for event, order, callback in _HOOKS:
             agent.hooks.add_callback(event, callback, order=order)
-        if hasattr(agent, "_start_cancel_watcher"):
-            agent._start_cancel_watcher = _outside_of_runs(agent)  # type: ignore[method-assign]
 
     def block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
         """The block of a new run.
@@ -435,20 +432,6 @@ async def _execute_tool(context: ExecuteToolContext, call: Any, *, settings: Set
         context = context.replace(tool=RecordedTool(tool, run))
     async for event in call(context):
         yield event
-
-
-def _outside_of_runs(agent: Agent) -> Any:
-    """Start the task that looks for a caller's signal every 50 ms outside of the run: its timers are none of it."""
-    start, own = type(agent)._start_cancel_watcher, weakref.ref(agent)
-
-    @functools.wraps(start)
-    def started(signal: Any) -> asyncio.Task[None] | None:
-        invoked = own()
-        assert invoked is not None
-        with entered(None):
-            return start(invoked, signal)
-
-    return started
 
 
 __all__ = ["AgentRun", "RecordedAgent", "name_of", "record_agent", "response_ids", "run_of"]

@@ -16,7 +16,7 @@ import functools
 import inspect
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from types import CodeType
 from typing import Any, Final, Self
 
@@ -222,29 +222,20 @@ class RecordedInvocations(ABC):
     """Has a run around each invocation of one object of the SDK.
 
     Args:
-        target: an agent, a graph or a swarm; its `stream_async` is another one from now on, on this instance.
+        target: an agent, a graph or a swarm; from now on it is of a subclass that has its invocations recorded.
     """
 
     def __init__(self, target: Any) -> None:
         # The SDK has its agents end with their last reference, which nothing of this one may be.
         self._target = weakref.ref(target)
-        own = vars(target).get("stream_async")
-        of_class = type(target).stream_async
         self._open: tuple[SdkBlock, SdkRun] | None = None
         self._held: Any = None  # the target, while a replay is to go on with it
+        cls: Any = type(target)
+        own = vars(target).pop("stream_async", None)  # somebody has put another one on this instance
         self._stream: Callable[..., AsyncIterator[Any]] = own or (
-            lambda *args, **kw: of_class(self.target, *args, **kw)
+            lambda *args, **kw: cls.stream_async(self.target, *args, **kw)
         )
-        recorded = self._recorded
-        first = next(iter(inspect.signature(target.stream_async).parameters))
-
-        @functools.wraps(of_class)
-        def stream_async(*args: Any, **options: Any) -> AsyncIterator[Any]:
-            given = args or (options.pop(first, None),)
-            return recorded(*given, **options)
-
-        target.stream_async = stream_async
-        setattr(target, BEGIN, self.begin_again)
+        target.__class__ = _recorded_class(cls)
         setattr(target, RECORDED, self)
 
     @property
@@ -255,8 +246,8 @@ class RecordedInvocations(ABC):
     @classmethod
     def of(cls, target: Any) -> Self | None:
         """What records an object already, if anything does."""
-        found = getattr(target, RECORDED, None)
-        return found if isinstance(found, cls) else None
+        found = getattr(target, "__dict__", {}).get(RECORDED)
+        return found if isinstance(found, cls) and found.target is target else None  # a copy has the attributes, too
 
     @abstractmethod
     def block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
@@ -303,7 +294,8 @@ class RecordedInvocations(ABC):
             raise
         return block, begun, prompt
 
-    async def _recorded(self, prompt: Any = None, *args: Any, **options: Any) -> AsyncIterator[Any]:
+    async def recorded(self, prompt: Any = None, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        """The events of an invocation, with a run around it."""
         block, run, prompt = await self._begun(prompt, options)
         events: Any = None
         ends = False
@@ -349,6 +341,73 @@ class RecordedInvocations(ABC):
         attachment = run.recorder.attachment
         if run.asked and block.is_its_own and (attachment is None or getattr(attachment.log, "live", False)):
             self._open = block, run
+
+
+@functools.lru_cache(maxsize=64)
+def _recorded_class(cls: Any) -> Any:
+    """A subclass of the same layout, whose invocations are recorded, of those instances that are.
+
+    Copies, by `copy` or `pickle`, are of the class itself, and recorded as little as any other instance of that.
+    """
+    first = [*inspect.signature(cls.stream_async).parameters][1]  # behind self: the prompt, the task
+
+    class Recorded(cls):  # type: ignore[misc]  # the class is known at run time only
+        @functools.wraps(cls.stream_async)
+        async def stream_async(self, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
+            own = RecordedInvocations.of(self)
+            if own is None:
+                events = super().stream_async(*args, **options)
+            else:
+                given = args or (options.pop(first, None),)
+                events = own.recorded(*given, **options)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await _closed(events)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return _without_recording(super().__reduce_ex__(protocol), type(self), cls)
+
+    setattr(Recorded, BEGIN, property(_begin_again))
+    if hasattr(cls, "_start_cancel_watcher"):
+        Recorded._start_cancel_watcher = _outside_of_runs(cls._start_cancel_watcher)
+    Recorded.__name__, Recorded.__qualname__, Recorded.__module__ = cls.__name__, cls.__qualname__, cls.__module__
+    Recorded.__doc__ = cls.__doc__
+    return Recorded
+
+
+def _begin_again(target: Any) -> Any:
+    """How a recorded run of an object is begun again.
+
+    Raises:
+        AttributeError: the object is a copy of a recorded one, and is not recorded itself.
+    """
+    own = RecordedInvocations.of(target)
+    if own is None:
+        raise AttributeError(BEGIN)
+    return own.begin_again
+
+
+def _outside_of_runs(start: Callable[..., Any]) -> Callable[..., Any]:
+    """Start the task that looks for a caller's signal every 50 ms outside of the run: its timers are none of it."""
+
+    @functools.wraps(start)
+    def started(self: Any, signal: Any) -> Any:
+        with entered(None):
+            return start(self, signal)
+
+    return started
+
+
+def _without_recording(reduced: Any, recorded: type, cls: type) -> Any:
+    """What an object is copied from, as if it were not recorded."""
+    if not isinstance(reduced, tuple):
+        return reduced
+    made, given, *rest = reduced
+    if rest and isinstance(rest[0], dict):
+        rest[0] = {name: one for name, one in rest[0].items() if name != RECORDED}
+    return made, tuple(cls if one is recorded else one for one in given), *rest
 
 
 async def _closed(events: Any) -> None:

@@ -42,8 +42,8 @@ STREAMED: Final = "streamed"
 VALUE: Final = "value"
 ASKED: Final = "interrupts"
 DID: Final = "did"
-"""The keys of items: the result, one that has not the shape of results, what is streamed on the way, a value of a tool that speaks no events, questions to a
-person, and what the tool did to its agent."""
+"""The keys of items: the result, one that has not the shape of results, what is streamed on the way, a value of a tool
+that speaks no events, questions to a person, and what the tool did beside its result."""
 
 STEERING_MODULES: Final = ("strands.tools.structured_output.", "strands.multiagent.", "strands.vended_tools.stop")
 """Tools of these modules steer the loop that runs them."""
