@@ -193,6 +193,24 @@ def bisect_steps(run: str, recorded: Outcome, steps: Sequence[int], ask: Callabl
     )
 
 
+def left_by(recorded: Outcome, steps: Sequence[int], probes: Sequence[Probe]) -> tuple[int, ...]:
+    """The steps among which the last one is from which the outcome turns, if there is one, by what was asked until now.
+
+    Args:
+        recorded: the outcome of the recorded run.
+        steps: that can be asked, ascending.
+        probes: the answers, in any order.
+    """
+    low, high = steps[0], steps[-1] + 1
+    for probe in probes:
+        outcome = probe.outcome(recorded)
+        if outcome == recorded:
+            high = min(high, probe.step)
+        elif outcome != "unknown":
+            low = max(low, probe.step)
+    return tuple(step for step in steps if low <= step < high)
+
+
 def _middle(low: int, high: int, skipped: set[int]) -> int | None:
     """The place nearest to the middle between two that is not skipped."""
     middle = (low + high) // 2

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from agentreplay.recorder.errors import UsageError
-from agentreplay.replay.bisection import Bisection, Outcome, Probe, Trial, bisect_steps, wilson
+from agentreplay.replay.bisection import Bisection, Outcome, Probe, Trial, bisect_steps, left_by, wilson
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,3 +131,13 @@ def test_a_bisection_is_told_as_json() -> None:
             for step, outcome, good, low, high in [(3, "good", 1, 0.2065, 1.0), (4, "bad", 0, 0.0, 0.7935)]
         ],
     }
+
+
+def test_a_bisection_that_was_stopped_has_narrowed_the_steps() -> None:
+    """The first good one and the last before a bad one bound what is left; what could not be judged bounds nothing."""
+    steps = [1, 2, 4, 5, 7, 9]
+    assert left_by("bad", steps, []) == (1, 2, 4, 5, 7, 9)
+    assert left_by("bad", steps, [answer(4, "good")]) == (4, 5, 7, 9)
+    assert left_by("bad", steps, [answer(4, "good"), answer(9, "bad"), answer(5, "unknown")]) == (4, 5, 7)
+    assert left_by("good", steps, [answer(2, "good")]) == (1,)
+    assert left_by("bad", steps, [answer(1, "bad")]) == ()

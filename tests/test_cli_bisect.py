@@ -168,7 +168,11 @@ def test_ctrl_c_stops_the_re_run_too() -> None:
         time.sleep(0.02)
     child = int(Path("pid").read_text())
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert [line for line in said.decode().splitlines() if "stopped" in line] == [
+        "stopped; recorded as run4 (cancelled)",
+        f"bisecting was stopped, and nothing is known of {run} yet",
+    ]
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)

@@ -22,6 +22,7 @@ from .group import DIFFERENCE
 from .options import VerbCommand, json_option, store_option
 from .record import parameters
 from .replaying import allow_option, app_option, ignore_option, max_rounds_option
+from .streams import say
 
 if TYPE_CHECKING:
     from ..recorder.store import EventStore, RunInfo
@@ -39,6 +40,9 @@ CANNOT_TELL: Final = 125
 """Exit code of a check that cannot judge a run, as for `git bisect run`."""
 
 STDERR: Final = 2
+
+STOPPED: Final = "stopped; "
+"""With this a re-run begins to say what it has recorded, when it is stopped."""
 
 NO_SUCH: Final = (126, 127)
 """Exit codes of a shell that could not run the check."""
@@ -274,6 +278,9 @@ class _Reruns:
         except BaseException:
             process.stop()
             process.wait()
+            for line in process.err.text().splitlines():
+                if line.startswith(STOPPED):  # which says what it has recorded
+                    say(line)
             raise
         said = process.err.text().strip()
         run = _run_in(process.out.text())
@@ -330,18 +337,41 @@ def _bisect(reruns: _Reruns, app: str | None, first: int, last: int, as_json: bo
     if not as_json:
         render_search(page, info, recorded, steps, reruns.samples)
 
+    probes: list[Probe] = []
+
     def ask(step: int) -> Probe:
         probe = reruns.ask(step)
+        probes.append(probe)
         if not as_json:
             render_probe(page, store, probe, recorded)
         return probe
 
-    found = bisect_steps(info.id, recorded, steps, ask)
+    try:
+        found = bisect_steps(info.id, recorded, steps, ask)
+    except KeyboardInterrupt:
+        _say_what_is_left(info, recorded, steps, probes)
+        raise
     if as_json:
         print_json(found.to_json())
     else:
         render_found(page, store, info, found)
     return DIFFERENCE if found.step is None else 0
+
+
+def _say_what_is_left(info: RunInfo, recorded: Outcome, steps: Sequence[int], probes: Sequence[Probe]) -> None:
+    """Say in which steps the outcome may turn, by the re-runs until now, and how to go on there."""
+    from ..replay.bisection import left_by
+
+    asked = ", ".join(f"step {probe.step} {probe.outcome(recorded)}" for probe in probes)
+    left = left_by(recorded, steps, probes)
+    if not probes or not left:
+        say(f"bisecting was stopped, and nothing is known of {info.id} yet")
+        return
+    where = f"step {left[0]}" if len(left) == 1 else f"one of the steps {left[0]} to {left[-1]}"
+    say(
+        f"bisecting was stopped; known: {asked}. If the outcome turns, it does so in {where}; "
+        f"add --from {left[0]} --to {left[-1]} to go on there"
+    )
 
 
 COMMANDS: Final = {"bisect": bisect}
