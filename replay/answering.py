@@ -51,7 +51,9 @@ class RecordedAnswer:
                 return self.stream()
             case "async generator":
                 return self.astream()
-        return self._outcome(self._run.course.turns.take(self._run, self._recorded))
+        ended = self._run.course.turns.take(self._run, self._recorded)
+        self._run.beside.given(self._recorded, awaited=False)
+        return self._outcome(ended)
 
     async def agive(self) -> Any:
         """Return or raise what was awaited."""
@@ -60,7 +62,11 @@ class RecordedAnswer:
             return self.astream()
         if form == "generator":
             return self.stream()
-        return self._outcome(await self._run.course.turns.atake(self._run, self._recorded))
+        try:
+            ended = await self._run.course.turns.atake(self._run, self._recorded)
+        finally:
+            self._run.beside.given(self._recorded, awaited=True)
+        return self._outcome(ended)
 
     def stream(self) -> Generator[Any, Any, Any]:
         """The items that the generator gave, and what it returned."""

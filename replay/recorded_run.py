@@ -36,6 +36,7 @@ from ..recorder.values import dumps
 from .answered_streams import AnsweredStream
 from .answering import RecordedAnswer
 from .beginnings import compare_beginning
+from .beside import Beside
 from .edits import Edits
 from .exactly import exactly, stored_as_field
 from .redoing import ToRedo
@@ -138,6 +139,7 @@ class RecordedRun(Attachment):
         self.log: ReplayedLog = ReplayedLog(self)
         self.recorder: RunRecorder | None = None
         self.to_redo = ToRedo(self)
+        self.beside = Beside(self)
         self.open_streams: dict[AnsweredStream, None] = {}  # which the code has begun to read
         self._child_turns: dict[tuple[str, str], int] = {}
 
@@ -261,6 +263,7 @@ class RecordedRun(Attachment):
             recorded = self._find(call, data, strand)
             if recorded is not None:
                 self.course.comparison_of(self).asked(recorded, data)
+                self.beside.asked(recorded)
                 return self._met(call, data, recorded)
             self.course.go_live(self)
             assert self.recorder is not None  # it makes the call
