@@ -264,7 +264,9 @@ class _Walk:
         self._be_at(Visit(clean(node.id), visits[node.id], self._recorder.round))
         again = "" if visits[node.id] == 1 else f" (visit {visits[node.id]})"
         about = "" if node.description is None else f": {node.description}"
-        say(self._recorder, source="node", message=clean(f"{node.id}{again}{about}"))
+        first = self._recorder.round == 1 and not self._way
+        content = {"workflow": self._workflow.id} if first else None
+        say(self._recorder, source="node", message=clean(f"{node.id}{again}{about}"), content=content)
         self._way.append(node.id)
         state = self._context.payload
         return node.run(state, self._context) if node.takes_context else node.run(state)

@@ -519,6 +519,8 @@ class RunRecorder:
         within = None if here is None else here.within
         if source is None:
             source = {"kind": "action", "call": within} if within else {"kind": "code"}
+            if here is not None and here.task.visit is not None:
+                source |= {"node": here.task.visit.node, "visit": here.task.visit.number}
         outcome = change.outcome
         return PayloadChangedData(
             applier={"name": applier, "version": LATEST[applier]},

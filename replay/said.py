@@ -7,7 +7,9 @@ node it visits.
 
 Changes of the payload are not compared one by one, since another way to the same payload is no difference. What is
 compared is why, as a list without repetitions: a change that is made in two steps for the same reason says the same.
-What a change asks for and is refused is compared, too, since no payload shows it.
+What a change asks for and is refused is compared, too, since no payload shows it. Where a node of a workflow is
+visited, it is also compared which keys of the state that visit changes: two nodes of one round could make the same
+payload, and a re-run or an edit of the one would then be taken for one of the other.
 
 A process that resumes a run says once more what the one before it had said last, where it goes on live before it has
 come there. So what a log repeats after `run.resumed` may be said, and need not be.
@@ -31,8 +33,14 @@ from .script import Script, Strand
 _AHEAD: Final = 20
 """So many things that the recording has next are searched for what the code says instead of the first."""
 
-_OF_THE_RECORDER: Final = ("edit", "model")
-"""Who asks for a change whose reason is no text of the code's: an edit, and a decision, which is compared as one."""
+_OF_THE_RECORDER: Final = ("edit", "model", "node")
+"""Who asks for a change whose reason is no text of the code's: an edit, a node, a decision, compared as one."""
+
+_KEY: Final = "key "
+"""How the topic begins of a key that the visit of a node changes; each key is a topic, since they have no order."""
+
+_GROUPS: Final = ("newElements", "updateElements", "removeElements", "replaceElements")
+"""The parts of a change request of MemberJunction's."""
 
 
 class Saying(NamedTuple):
@@ -108,14 +116,14 @@ def _messages(body: Mapping[str, Any]) -> Iterator[Saying]:
 
 def _report(body: Mapping[str, Any]) -> Iterator[Saying]:
     source = body.get("source", "report")
-    tree = {name: body[name] for name in ("level", "message", "content") if name in body}
+    where = {name: body[name] for name in ("node", "visit") if name in body}
+    tree = {name: body[name] for name in ("level", "message", "content") if name in body} | where
     if source in ("report", "note"):
         yield Saying("report", "another report", ("report", source), tree)
     elif source in ("log", "diagnostics"):
         yield Saying("line", "another report", ("report", source), tree)
     elif source == "node":
-        where = {name: body[name] for name in ("node", "visit") if name in body}
-        yield Saying("node", "another node", ("node", None), where)
+        yield Saying("node", "another node", ("node", None), where | (body.get("content") or {}))
 
 
 def _note(body: Mapping[str, Any]) -> Iterator[Saying]:
@@ -129,9 +137,32 @@ def _change(body: Mapping[str, Any]) -> Iterator[Saying]:
         return
     if reason is not None and by not in _OF_THE_RECORDER:
         yield Saying("reason", "another change", ("change", None), {"reason": reason})
+    yield from _of_visit(body)
     refused = [("warning", one) for one in body.get("warnings", ()) if one != CHANGED_IN_PLACE]
     for name, one in [*refused, *(("blocked", one) for one in body.get("blocked", ()))]:
         yield Saying("refused", "another change", ("change", None), {name: one})
+
+
+def _of_visit(body: Mapping[str, Any]) -> Iterator[Saying]:
+    """Which keys of the state the visit of a node changes, in whatever order and in however many changes."""
+    source = body.get("source", {})
+    if "node" not in source or body.get("hash_before") == body.get("hash_after"):
+        return
+    node, visit = source["node"], source["visit"]
+    for key in sorted(_keys_of(body.get("request"))):
+        tree = {"node": node, "visit": visit, "key": key}
+        yield Saying(f"{_KEY}{node} {visit} {key}", "another change", ("change", None), tree)
+
+
+def _keys_of(request: Any) -> set[str]:
+    """The top keys that a change asks for, in whatever form: a JSON patch, elements in groups, or a merge patch."""
+    if isinstance(request, list):
+        paths = [op.get(name) for op in request if isinstance(op, Mapping) for name in ("path", "from")]
+        return {path.split("/")[1] if "/" in path else "" for path in paths if isinstance(path, str)}
+    if not isinstance(request, Mapping):
+        return {""}
+    groups = [request[name] for name in _GROUPS if name in request]
+    return {str(key) for group in groups or [request] if isinstance(group, Mapping) for key in group}
 
 
 def _merge(body: Mapping[str, Any]) -> Iterator[Saying]:
@@ -190,7 +221,7 @@ class Said:
 
     def _repeats(self, recorded: bool, saying: Saying, place: _Place) -> bool:
         """Whether a task gives the same reason for one change more."""
-        if saying.topic != "reason":
+        if saying.topic != "reason" and not saying.topic.startswith(_KEY):
             return False
         before, self._last[recorded, place] = self._last.get((recorded, place)), saying
         return before is not None and self._same(before, saying)
