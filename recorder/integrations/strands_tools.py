@@ -31,6 +31,7 @@ from ..effects import effect_of
 from ..encoding import encode
 from ..scope import Scope, current
 from .strands_calls import SdkCall, answer_to, stand_in
+from .strands_deeds import Deeds, redo
 from .strands_model import ERRORS
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ class RecordedTool(AgentTool):
                     case {"value": value}:
                         yield value
                     case {"did": did}:
-                        self._run.redo(did, invocation_state)
+                        if not work.is_done:
+                            self._run.redo(did, invocation_state)
                     case {"interrupts": [*asked], **rest}:
                         asked_for, is_raised = [work.asked_for(one) for one in asked], bool(rest.get("raised"))
                     case _:
@@ -213,6 +215,7 @@ class _Work:
         passing: the very event that an item tells of, while that is on its way; None where it comes from a log.
         result, has_result: the very object that the tool gave, which goes on as it is, whatever its shape; nothing
             where the call is answered from a log or by a person.
+        is_done: whether the tool is run here, so that what it does is done.
     """
 
     def __init__(
@@ -225,12 +228,14 @@ class _Work:
         self.passing: ToolStreamEvent | None = None
         self.result: Any = None
         self.has_result = False
+        self.is_done = False
         self._agent = agent
         self._interrupts: dict[str, Interrupt] = {}
 
     async def begin(self) -> Any:
         """The result, if the tool gives nothing else; else a generator of items."""
-        before = deeds_of(self._agent, self.invocation_state)
+        self.is_done = True
+        before = Deeds.of(self._agent, self.invocation_state)
         events = self.tool.stream(self.tool_use, self.invocation_state, **self.kwargs)
         try:
             first: Any = await anext(events)
@@ -239,17 +244,17 @@ class _Work:
         except InterruptException as interrupt:
             return self._items((interrupt,), events, before)
         is_plain = isinstance(first, ToolResultEvent) and first.exception is None
-        if is_plain and deeds_of(self._agent, self.invocation_state) == before:
+        if is_plain and before.since(self._agent, self.invocation_state) is None:
             await _closed(events)
             return self._gave(first.tool_result)
         return self._items((first,), events, before)
 
-    async def _items(self, first: tuple[Any, ...], events: Any, before: Any) -> AsyncGenerator[Any, None]:
+    async def _items(self, first: tuple[Any, ...], events: Any, before: Deeds) -> AsyncGenerator[Any, None]:
         """What the tool gives, item by item; raises its error behind the result that it gave for that."""
         try:
             async for event in _chained(first, events):
                 if isinstance(event, ToolResultEvent):
-                    if (did := _new_deeds(before, deeds_of(self._agent, self.invocation_state))) is not None:
+                    if (did := before.since(self._agent, self.invocation_state)) is not None:
                         yield {DID: did}
                     recorded = self._gave(event.tool_result)
                     yield recorded if RAW in recorded else {RESULT: recorded}
@@ -257,6 +262,8 @@ class _Work:
                         raise event.exception
                     return
                 if isinstance(event, ToolInterruptEvent | InterruptException):
+                    if (did := before.since(self._agent, self.invocation_state)) is not None:
+                        yield {DID: did}
                     raised = isinstance(event, InterruptException)
                     asked = [event.interrupt] if isinstance(event, InterruptException) else event.interrupts
                     self._interrupts.update({one.id: one for one in asked})
@@ -268,7 +275,7 @@ class _Work:
                     yield {STREAMED: telling(event["tool_stream_event"]["data"])}
                 else:
                     yield {VALUE: event}
-            if (did := _new_deeds(before, deeds_of(self._agent, self.invocation_state))) is not None:
+            if (did := before.since(self._agent, self.invocation_state)) is not None:
                 yield {DID: did}
         finally:
             await _closed(events)
@@ -311,37 +318,6 @@ async def _drained(answer: Any) -> None:
                 pass
     except Exception:  # it is the tool's own, which has run
         return
-
-
-# -- what else a tool does -----------------------------------------------------------------------------
-
-
-def deeds_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tool may do to the loop that runs it: have it stop, now or after the tools, with a last word."""
-    request_state = invocation_state.get("request_state")
-    return {
-        "cancelled": agent.cancel_signal.is_set(),
-        "after_current_tools": bool(getattr(agent, "_deferred_cancel", False)),
-        "message": getattr(agent, "_cancel_message", None),
-        "request_state": dict(request_state) if isinstance(request_state, Mapping) else {},
-    }
-
-
-def _new_deeds(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
-    changed = {key: value for key, value in after.items() if value != before[key]}
-    return changed or None
-
-
-def redo(agent: Agent, did: Mapping[str, Any], invocation_state: dict[str, Any]) -> None:
-    """Do to an agent what a tool did that is answered from a log."""
-    now = deeds_of(agent, invocation_state)
-    if all(now[key] == value for key, value in did.items()):
-        return
-    if did.get("after_current_tools"):
-        agent.cancel(message=did.get("message"), after_current_tools=True)
-    if did.get("cancelled"):
-        agent.cancel(message=did.get("message"))
-    invocation_state.setdefault("request_state", {}).update(did.get("request_state", {}))
 
 
 # -- values --------------------------------------------------------------------------------------------
@@ -417,7 +393,6 @@ async def unknown_tool(tool_use: ToolUse, run: AgentRun) -> None:
 __all__ = [
     "Place",
     "RecordedTool",
-    "deeds_of",
     "effect_for",
     "is_steering",
     "place",

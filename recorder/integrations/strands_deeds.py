@@ -1,0 +1,130 @@
+"""What a tool does beside its result: to the loop that runs it, and to the state that an invocation hands through.
+
+`invocation_state` is the SDK's way of passing things from tool to tool, and to hooks. So what a tool changes there is
+recorded with its call, key by key, and done again where the call is answered from a log. Only plain data can be: of
+anything else the record names the key and the class, and a replay warns that it is missing. What is changed inside of
+an object that is not plain is not seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
+
+from strands import Agent
+
+from ..copying import copy_value
+from ..encoding import encode
+from ..hashes import same
+from ..plain import is_plain
+
+OF_THE_LOOP: Final = frozenset(
+    (
+        "agent",
+        "event_loop_cycle_id",
+        "event_loop_cycle_span",
+        "event_loop_cycle_trace",
+        "event_loop_parent_cycle_id",
+        "request_state",
+    )
+)
+"""The keys of an invocation's state that are the loop's own; it sets them in a replay, too."""
+
+
+class Deeds:
+    """How an agent's signals, and what its invocation hands through, were at one moment."""
+
+    __slots__ = ("_loop", "_objects", "_plain")
+
+    def __init__(self, loop: dict[str, Any], plain: dict[str, Any], objects: dict[str, Any]) -> None:
+        self._loop = loop
+        self._plain = plain
+        self._objects = objects
+
+    @classmethod
+    def of(cls, agent: Agent, invocation_state: Mapping[str, Any]) -> Deeds:
+        """How it is now."""
+        plain: dict[str, Any] = {}
+        objects: dict[str, Any] = {}
+        for key, value in invocation_state.items():
+            if key in OF_THE_LOOP:
+                continue
+            if is_plain(value):
+                plain[key] = copy_value(value)
+            else:
+                objects[key] = value
+        return cls(_loop_of(agent, invocation_state), plain, objects)
+
+    def since(self, agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What has been done since then, as an item tells it; None if nothing was."""
+        did = {key: value for key, value in _loop_of(agent, invocation_state).items() if value != self._loop[key]}
+        put: dict[str, Any] = {}
+        lost: dict[str, str] = {}
+        for key, value in invocation_state.items():
+            if key in OF_THE_LOOP:
+                continue
+            if is_plain(value) and isinstance(key, str):
+                if key not in self._plain or not _alike(self._plain[key], value):
+                    put[key] = copy_value(value)
+            elif key not in self._objects or self._objects[key] is not value:
+                lost[str(key)] = f"{type(value).__module__}.{type(value).__qualname__}"
+        gone = [key for key in (*self._plain, *self._objects) if key not in invocation_state]
+        told = {"set": put, "deleted": gone, "not recorded": lost}
+        if any(told.values()):
+            did["invocation_state"] = {name: one for name, one in told.items() if one}
+        return did or None
+
+
+def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tool may do to the loop that runs it: have it stop, now or after the tools, with a last word."""
+    request_state = invocation_state.get("request_state")
+    return {
+        "cancelled": agent.cancel_signal.is_set(),
+        "after_current_tools": bool(getattr(agent, "_deferred_cancel", False)),
+        "message": getattr(agent, "_cancel_message", None),
+        "request_state": copy_value(request_state) if isinstance(request_state, Mapping) else {},
+    }
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two plain values are the same, types included; `==` tells most that are not."""
+    return bool(one == other) and same(encode(one).stored, encode(other).stored)
+
+
+def redo(agent: Agent, did: Mapping[str, Any], invocation_state: dict[str, Any]) -> None:
+    """Do to an agent what a tool did that is answered from a log."""
+    handed = did.get("invocation_state") or {}
+    for key, value in (handed.get("set") or {}).items():
+        _put(invocation_state, key, copy_value(value))
+    for key in handed.get("deleted") or ():
+        invocation_state.pop(key, None)
+    for key, kind in (handed.get("not recorded") or {}).items():
+        warnings.warn(
+            f"a tool put a {kind} into invocation_state[{key!r}], which a recording cannot hold; "
+            "tools and hooks that read it find nothing of it in a replay. Name the tool in steering= to have it run",
+            stacklevel=2,
+        )
+    now = _loop_of(agent, invocation_state)
+    if all(now[key] == value for key, value in did.items() if key in now):
+        return
+    if did.get("after_current_tools"):
+        agent.cancel(message=did.get("message"), after_current_tools=True)
+    if did.get("cancelled"):
+        agent.cancel(message=did.get("message"))
+    invocation_state.setdefault("request_state", {}).update(did.get("request_state", {}))
+
+
+def _put(state: dict[str, Any], key: str, value: Any) -> None:
+    """Set a value; of a dict or list that somebody may hold, what is in it."""
+    kept = state.get(key)
+    if type(kept) is dict and type(value) is dict:
+        kept.clear()
+        kept.update(value)
+    elif type(kept) is list and type(value) is list:
+        kept[:] = value
+    else:
+        state[key] = value
+
+
+__all__ = ["Deeds", "redo"]
