@@ -172,6 +172,11 @@ class Attachment(Guard):
         """Whether nothing of what the code does reaches anybody, so that threads of it may be left behind."""
         return False
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether what the code does now is answered from the log, so that nothing of it is to reach anybody."""
+        return False
+
     def restores(self) -> bool:
         """Whether the code begins in the middle of the run; then its context has the conversation and the notes."""
         return False

@@ -3,6 +3,9 @@
 The recorder says where that was: the event belongs to a run and a round, and where the run is a workflow's it names the
 node and the visit. A logger is there only if one was given. What it is told is recorded, and goes on to Python's
 `logging`. A sub-logger is always there; without a logger its lines are recorded and go nowhere else.
+
+Where code is executed again and answered from the log, lines are compared and go no further: a handler may send a mail
+or write to a file, and has had them once. In a re-run they go on from where the code goes on live.
 """
 
 from __future__ import annotations
@@ -128,10 +131,11 @@ class FlowLogger:
             raise
         except BaseException:  # the arguments do not fit, or one cannot be shown; `logging` does not raise either
             text = f"{text_of(message)} {text_of(args)}"
-        if self._logger is not None:
-            self._logger.log(level, "%s", text, stacklevel=3)
         name = clean(logging.getLevelName(level).lower())
         say(self._recorder, source="log", level=name, message=text, content=content or None)
+        attachment = self._recorder.attachment  # asked now: what is said may be what the code goes on live with
+        if self._logger is not None and (attachment is None or not attachment.is_answered):
+            self._logger.log(level, "%s", text, stacklevel=3)
 
     def debug(self, message: str, *args: Any, **content: Any) -> None:
         """Log at level debug."""

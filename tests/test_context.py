@@ -621,6 +621,38 @@ def test_a_logger_is_given_to_an_agent_or_to_a_run(
         ar.replay("run1", agent, store=store)
 
 
+@pytest.mark.parametrize("part", [False, True])
+def test_lines_go_on_to_the_logger_once(store: EventStore, caplog: pytest.LogCaptureFixture, part: bool) -> None:
+    """A replay touches no handler; a re-run, a fold and a resumed run give it what they do live."""
+    caplog.set_level(logging.DEBUG)
+
+    @ar.agent("a", logger=MINE)
+    def counts(i: int, context: ar.Context) -> Any:
+        logger = context.create_sub_flow_logger() if part else context.logger
+        logger.info("round %d", i)
+        context.now()
+        if i == 3:
+            context.interrupt("go on?")
+            logger.info("answered")
+        return ar.Continue() if i < 3 else ar.Complete(i)
+
+    def told() -> list[str]:
+        found = list(caplog.messages)
+        caplog.clear()
+        return found
+
+    (question,) = counts.run(store=store).interrupts
+    assert told() == ["round 1", "round 2", "round 3"]
+    ar.resume("run1", counts, answers={question.id: "yes"}, store=store)
+    assert told() == ["answered"]
+    assert ar.replay("run1", counts, store=store).verdict == "identical"
+    assert told() == []
+    for prefix in ("execute", "fold"):
+        ar.rerun("run1", counts, 2, store=store, prefix=prefix)  # type: ignore[arg-type]  # each is a prefix
+        assert told() == ["round 2", "round 3"]
+        assert lines(store) == ["round 1", "round 2", "round 3"]
+
+
 def test_a_logger_of_no_hierarchy_gets_the_lines_of_parts_itself(store: EventStore) -> None:
     """One that was made by its class has no children of its own."""
     told: list[str] = []
