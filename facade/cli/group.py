@@ -139,6 +139,12 @@ class VerbGroup(click.Group):
             return 0
 
 
+def exists_for_one_verb() -> bool:
+    """Whether the verb that runs now is all that this process is for."""
+    root = click.get_current_context().find_root().command
+    return isinstance(root, VerbGroup) and root.is_brief
+
+
 def discard_stdout() -> None:
     """Send what is still to be written to nowhere, so that the interpreter does not complain when it ends."""
     try:

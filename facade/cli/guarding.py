@@ -21,9 +21,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-import click
-
-from .group import DIFFERENCE, VerbGroup
+from .group import DIFFERENCE, exists_for_one_verb
 from .replay_words import ended_with, took_longer
 from .streams import complain
 
@@ -38,8 +36,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def can_guard() -> bool:
     """Whether this process may fork: it exists for one verb, and is nobody's test or program."""
-    root = click.get_current_context().find_root().command
-    return hasattr(os, "fork") and isinstance(root, VerbGroup) and root.is_brief
+    return hasattr(os, "fork") and exists_for_one_verb()
 
 
 def guarded(verb: Callable[[], int], name: str, seconds: float | None) -> int:
