@@ -74,6 +74,7 @@ class ComparedSaid:
         if met.moved:
             self._note_order(strand.round)
         if met.alike:
+            self._course.coverage.visits += saying.topic == "node"
             return
         if met.recorded is None:
             self._whole.ends_at(strand)

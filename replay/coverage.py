@@ -18,6 +18,7 @@ class Coverage:
         live: calls that were made.
         uncaptured: reads and calls that nothing recorded or answered, as far as they are known.
         unused: recorded calls that were not asked for.
+        visits: of nodes of workflows, which the recording has, too.
         notes: what else there is to say of it, each once.
     """
 
@@ -25,6 +26,7 @@ class Coverage:
     live: int = 0
     uncaptured: int = 0
     unused: int = 0
+    visits: int = 0
     notes: list[str] = field(default_factory=list)
     _noted: set[Hashable] = field(default_factory=set, repr=False, compare=False)
 
@@ -35,6 +37,16 @@ class Coverage:
     def read(self) -> None:
         """Count a value, or a person's answer, that is answered from the log."""
         self.recorded += 1
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether that all is the same would say nothing.
+
+        Where nothing was answered, whatever the code asked of the world it asked itself. The rounds, the outcome and
+        what was made of the answers are no evidence then. The way of a workflow is: it was chosen from the state, node
+        by node, and each visit was compared, unless it is known that something was asked behind it.
+        """
+        return not self.recorded and (not self.visits or self.uncaptured > 0)
 
     def note(self, text: str, once: Hashable = None) -> None:
         """Add a note, unless it is there.

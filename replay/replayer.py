@@ -40,6 +40,11 @@ App: TypeAlias = Agent | Callable[[], Any]
 """An agent, or a callable that opens `ar.record`; it may be a coroutine function."""
 
 
+_ONLY_THE_WAY: Final = (
+    "no call and no value was answered from the log: the way through the nodes and what they changed was compared; "
+    "whatever a node asked of the world, it asked itself"
+)
+
 STUCK: Final = 1.0
 """Seconds that code may take to learn that it was stopped, after which it is left behind."""
 
@@ -63,6 +68,11 @@ class ReplayResult:
     coverage: Coverage
     result: AgentResult | None = None
     complete: bool = True
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it came to its end, all is the same, and that is no success, since nothing was captured."""
+        return self.complete and not self.divergences and self.coverage.is_nothing
 
     def to_json(self) -> dict[str, Any]:
         """`{run, verdict, divergences, coverage}`, as `agentreplay replay --json` prints it."""
@@ -116,7 +126,8 @@ def replay(
         Divergence: the code did something else than the recording.
         UnknownType, LossyAnswer: an answer cannot be given as the agent got it.
         NothingCaptured: no call, no read and no answer of a person was answered from the log, so a run in which all is
-            the same says nothing: whatever the code asked of the world, it asked itself.
+            the same says nothing: whatever the code asked of the world, it asked itself. Not of a workflow: its way
+            through the nodes was compared.
         UsageError: the code begins no run, or another one than was recorded; or this is called in an event loop.
         RunNotFound: there is no such run.
     """
@@ -146,7 +157,7 @@ async def areplay(
 
 def _with_something(result: ReplayResult) -> ReplayResult:
     """The result, if it says anything."""
-    if result.complete and not result.divergences and not result.coverage.recorded:
+    if result.says_nothing:
         raise NothingCaptured(
             f"nothing of {result.run} was captured: no call and no value was answered from the log, so whatever the "
             "code asked of the world, it asked itself. Record its calls: @agentreplay.tool, @agentreplay.model, or wrap"
@@ -311,6 +322,8 @@ def result_of(course: Course, outcome: list[Any]) -> ReplayResult:
     coverage = course.counted()
     if stopped is not None and isinstance(stopped, RecordingEnds):
         coverage.note(f"the recording of {course.info.id} ends in round {begun.log.round}, before the run did")
+    if coverage.visits and not coverage.recorded and not course.differences:
+        coverage.note(_ONLY_THE_WAY)
     return ReplayResult(
         course.info.id,
         "diverged" if course.differences else "identical",

@@ -168,7 +168,7 @@ def _replayed(job: Job, store: EventStore, info: RunInfo, about: dict[str, Any])
     if job.store is None:
         result = replace(result, divergences=tuple(of_file(job.name, store, info, one) for one in result.divergences))
     about |= {"result": result, "unused_rules": tuple(taken.ignore.unused())}
-    if not result.divergences and not result.coverage.recorded:
+    if result.says_nothing:
         return Done(job, "error", error=NOTHING_CAPTURED, **about)
     return Done(job, result.verdict, **about)
 

@@ -147,7 +147,7 @@ def replay_file(path: str, *, app: str | None, ignore: Sequence[str], collect: b
         write(page)
     write_row(page, path, info.agent, result.verdict, info.steps)
     render_coverage(page, result.coverage.to_json(), result.coverage.notes, unused_rules=taken.ignore.unused())
-    if not result.divergences and not result.coverage.recorded:
+    if result.says_nothing:
         complain(f"{path}: {NOTHING_CAPTURED}")
         return DIFFERENCE
     return DIFFERENCE if result.divergences else 0

@@ -77,7 +77,7 @@ def replay_run(
         print_json(result.to_json())
     else:
         render_replayed(console(), info, result, taken.ignore.unused(), full=full)
-    if not result.divergences and not result.coverage.recorded:
+    if result.says_nothing:
         complain(
             f"nothing of {info.id} was captured: no call and no value was answered from the log, so whatever the code "
             "asked of the world, it asked itself. Record its calls: @agentreplay.tool, @agentreplay.model, or wrap"
