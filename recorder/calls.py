@@ -169,6 +169,9 @@ class Call:
         self._started = time.perf_counter()
         return None
 
+    def accepts(self, given: Any) -> None:
+        """Refuse what a person gives in the place of this call, if it could never give that: a UsageError says why."""
+
     def make(self) -> Data:
         """The data of `*.called`; gives the call its id. Called where no other event can come between."""
         effect, arguments, name = self.effect, self._arguments, self.name

@@ -51,6 +51,7 @@ def given_for(call: Call, value: Any, recorded: RecordedCall | None) -> Given:
         UsageError: it does not fit the type of what the recorded one gave.
     """
     value = fitted(value, recorded, call.effect, call.fn)
+    call.accepts(value)
     ended = None if recorded is None or recorded.ended is None else recorded.ended.data
     form = getattr(ended, "form", None)
     streams = inspect.isgeneratorfunction(call.fn) or inspect.isasyncgenfunction(call.fn)

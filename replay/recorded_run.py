@@ -227,19 +227,21 @@ class RecordedRun(Attachment):
     def edit(self, edits: Edits) -> None:
         """Let edits take effect on the payload, the conversation, the parameters and the input."""
         recorder = self.recorder
-        assert recorder is not None  # it has begun a round
+        assert recorder is not None
         if edits.touch_the_payload:
             if recorder.watch is not None:
-                self.course.stop(
-                    UsageError(f"the payload of {self.info.id} is what a function gives, and cannot be edited")
-                )
+                told = f"the payload of {self.info.id} is what a function gives, and cannot be edited"
+                self.course.stop(UsageError(told))
 
             def edited(payload: LivePayload) -> Any:
                 return live_tree(edits.apply(payload.tree))
 
             recorder.change_whole(edited, source={"kind": "edit"}, reason="edited before the re-run")
         if recorder.context is not None:
-            recorder.context.edit(edits.messages, edits.params, edits.input)
+            try:
+                recorder.context.edit(edits.messages, edits.params, edits.input)
+            except UsageError as refused:
+                self.course.stop(refused)
 
     # -- calls -----------------------------------------------------------------------------------------
 

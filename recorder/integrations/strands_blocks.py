@@ -16,18 +16,20 @@ import functools
 import inspect
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Final, Self
 
 from ..agent_result import AgentResult, RunHandle
 from ..ambient import reads_are_captured
+from ..errors import UsageError
 from ..events import InterruptAnsweredData
 from ..introspection import clean
 from ..recording import RecordedBlock, Recording
 from ..run_recorder import RunRecorder
 from ..scope import Scope, entered, scope_is_carried
 from ..turns import joined
+from .strands_edits import message_of
 
 BEGIN: Final = "__agentreplay_begin__"
 """The attribute with which an object says how a recorded run of its own is begun again."""
@@ -82,6 +84,20 @@ class SdkRun(Recording, ABC):
     @abstractmethod
     def summed_up(self, result: Any) -> tuple[str, str, Any, AgentResult]:
         """Status, stop reason, value and the AgentResult of the run."""
+
+    def edit(self, messages: Sequence[Any], params: Mapping[str, Any], input: tuple[Any] | None) -> None:
+        """Take over what was edited for a re-run: a text that is added is a message of the user.
+
+        Raises:
+            UsageError: a message is none of the SDK's; or another prompt or parameter is given, which the agent would
+                never see: it has been invoked by then.
+        """
+        if edited := [*params, *(["input"] if input is not None else [])]:
+            raise UsageError(
+                f"{edited[0]} of this run cannot be edited: an agent of Strands is given its prompt and its parameters "
+                "when it is invoked, which is before its first step. Add a message instead, or invoke it anew"
+            )
+        super().edit([message_of(one) for one in messages], params, input)
 
     # -- the end ---------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from ..errors import RecordedError
 from ..events import ErrorInfo
 from ..run_recorder import error_info
 from .strands_answers import AnswerSoFar
+from .strands_edits import check_response
 
 SITE: Final = "strands"
 """Where the adapter reads values: in no line of the application."""
@@ -30,6 +31,11 @@ class SdkCall(Call):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._answer = AnswerSoFar() if self.effect.kind == "model" else None
+
+    def accepts(self, given: Any) -> None:
+        """Refuse what a person gives for a model, if no model of the SDK could say it."""
+        if self.effect.kind == "model":
+            check_response(given)
 
     async def agave(self, chunk: Any) -> None:
         """Note a chunk of the stream, and what a model says with it."""

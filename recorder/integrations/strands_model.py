@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ from ..calls import Effect
 from ..errors import RecordedError
 from ..scope import Scope, current
 from .strands_calls import SITE, SdkCall, answer_to, stand_in
+from .strands_edits import events_of, is_event, is_message
 
 COUNTED: Final = "strands.tokens"
 """The source of counts of tokens."""
@@ -222,25 +222,10 @@ def stream_events(item: Any) -> Iterator[dict[str, Any]]:
     """The stream events that an item stands for: itself; or those of a text or a message that a person has given."""
     if isinstance(item, str):
         item = {"role": "assistant", "content": [{"text": item}]}
-    if not (isinstance(item, Mapping) and "content" in item and isinstance(item["content"], list)):
+    if is_message(item) and not is_event(item):
+        yield from events_of(item)
+    else:
         yield item
-        return
-    yield {"messageStart": {"role": item.get("role", "assistant")}}
-    for block in item["content"]:
-        use = block.get("toolUse")
-        if use is not None:
-            yield {"contentBlockStart": {"start": {"toolUse": {"name": use["name"], "toolUseId": use["toolUseId"]}}}}
-            yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(use.get("input", {}))}}}}
-        elif "reasoningContent" in block:
-            text = block["reasoningContent"].get("reasoningText", {})
-            yield {"contentBlockStart": {"start": {}}}
-            yield {"contentBlockDelta": {"delta": {"reasoningContent": dict(text)}}}
-        else:
-            yield {"contentBlockStart": {"start": {}}}
-            yield {"contentBlockDelta": {"delta": dict(block)}}
-        yield {"contentBlockStop": {}}
-    uses_tools = any("toolUse" in block for block in item["content"])
-    yield {"messageStop": {"stopReason": item.get("stopReason", "tool_use" if uses_tools else "end_turn")}}
 
 
 def _told_of(scope: Scope) -> dict[str, Any]:
