@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 FROM_OUTSIDE: Final = (KeyboardInterrupt, asyncio.CancelledError)
 """What ends a replay, and says nothing of the code."""
 
-_OF_THE_CODE: Final = (Exception, asyncio.CancelledError, SystemExit, GeneratorExit, *STOPS)
+_OF_THE_CODE: Final[tuple[type[BaseException], ...]] = (
+    Exception,
+    asyncio.CancelledError,
+    SystemExit,
+    GeneratorExit,
+    *STOPS,
+)
 """What code raises, or what its own doings lead to. All else is somebody's who means to end more than the code, such as
 a KeyboardInterrupt, or what a time limit of pytest raises in a test."""
 

@@ -31,7 +31,7 @@ from ..recorder.introspection import (
 from ..recorder.values import RegisteredType
 
 # By its descriptor: a module that is loaded when it is first used is loaded by any other way to its names.
-_names_of: Final = ModuleType.__dict__["__dict__"].__get__
+_names_of: Final[Any] = vars(ModuleType)["__dict__"].__get__
 
 
 def loaded_error(name: str, around: Mapping[str, Any] | None = None) -> RegisteredType | None:
@@ -67,7 +67,7 @@ def _standing_at(name: str) -> Any:
     if module is None or not isinstance_of(module, ModuleType):
         return None
     first, *inner = qualname.split(".")
-    found = (_names_of(module) or {}).get(first)
+    found: Any = (_names_of(module) or {}).get(first)
     for part in inner:
         found = namespace_of(found).get(part) if isinstance_of(found, type) else None
     return found

@@ -28,9 +28,9 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..recorder import turns
-from ..recorder.ambient_frames import place, whose_file
+from ..recorder.ambient_frames import whose_file
 from ..recorder.attaching import waiting
-from ..recorder.reads import OWN_FOLDERS
+from ..recorder.reads import OWN_FOLDERS, place
 from ..recorder.scope import BackgroundThread, current
 from ..recorder.signals import ReplayStopped
 from .insisting import ENOUGH, EXECUTES
