@@ -255,6 +255,13 @@ class AdapterContract(ABC):
         assert SECRET.encode() not in written
         assert script.called == ["find"]
 
+    def test_what_a_run_was_asked_is_its_input(self, tmp_path: Path) -> None:
+        """The prompt is in `run.started`: by it a person finds the run, and a program begins it again."""
+        store = _store(tmp_path)
+        self.app(parcel(), store)()
+        (started,) = [event for event in _events(store) if event.kind == "run.started"]
+        assert "Where is my parcel?" in str(started.data.input), "the run has no input that holds the prompt"
+
     # -- replay ----------------------------------------------------------------------------------------
 
     def test_a_replay_reaches_nothing_and_is_identical(self, tmp_path: Path) -> None:
@@ -309,15 +316,19 @@ class AdapterContract(ABC):
     # -- errors ----------------------------------------------------------------------------------------
 
     def test_a_tool_that_raises_is_recorded_and_replays(self, tmp_path: Path) -> None:
-        """Whatever the framework makes of it, it makes the same with the adapter, and in a replay."""
+        """Whatever the framework makes of it, it makes the same with the adapter, and in a replay.
+
+        What the model is asked next tells that of an error from a result with the error's text, where it is told apart.
+        """
 
         def find(write: Write, number: str) -> str:
             raise Refused(f"there is no {number}")
 
         script = Script([Answer(uses=(Use("find", {"number": "P-0"}),)), Answer("not found")], {"find": find})
-        store = _store(tmp_path)
+        store, recorded = _store(tmp_path), script.again()
         expected = _outcome(self.app(script, None))
-        assert _outcome(self.app(script.again(), store)) == expected
+        assert _outcome(self.app(recorded, store)) == expected
+        assert (recorded.asked, recorded.called) == (script.asked, script.called)
         (failed,) = [event for event in _events(store) if event.kind == "tool.failed"]
         assert failed.data.error.type.endswith("Refused")
         assert failed.data.error.message == "there is no P-0"
@@ -329,9 +340,10 @@ class AdapterContract(ABC):
             answers: list[Answer | Exception] = [Answer(uses=(Use("draw"),)), Answer("done")]
             answers[at] = Refused("the provider is down")
             script = Script(answers, {"draw": lambda write: "ticket"})
-            store = _store(tmp_path / str(at))
+            store, recorded = _store(tmp_path / str(at)), script.again()
             expected = _outcome(self.app(script, None))
-            assert _outcome(self.app(script.again(), store)) == expected
+            assert _outcome(self.app(recorded, store)) == expected
+            assert (recorded.asked, recorded.called) == (script.asked, script.called)
             failed = [event for event in _events(store) if event.kind == "model.failed"]
             assert failed, "the error of the model is in no event"
             assert failed[0].data.error.message == "the provider is down"

@@ -73,6 +73,17 @@ CARELESS = {
         "                    text = ''\n",
         ("a_model_that_raises",),
     ),
+    "makes a result of an error": (
+        "    return lambda _, **arguments: call(**arguments)\n",
+        "\n    def careless(_, **arguments):\n        try:\n            return call(**arguments)\n"
+        "        except ValueError as error:\n            return str(error)\n\n    return careless\n",
+        ("a_tool_that_raises",),
+    ),
+    "records no input": (
+        ", input=prompt,",
+        ",",
+        ("what_a_run_was_asked",),
+    ),
 }
 """What is careless about an adapter → what stands in the guide, what would stand there, and the laws that say so."""
 
