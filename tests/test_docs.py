@@ -105,6 +105,20 @@ def test_every_python_block_of_a_page_runs_and_prints_what_it_says(code: str, tm
     assert [line for line, told in zip(printed, said, strict=True) if told] == [told for told in said if told]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_of_the_engine_replay_on_the_command_line(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As files of the names that stand above them, without `--app`."""
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", PAGES["corestep.md"], re.S)[number]
+    name = code.splitlines()[0].removeprefix("# ")
+    Path(name).write_text(code, encoding="utf-8")
+    subprocess.run([sys.executable, name], check=True, capture_output=True)
+    done = CliRunner().invoke(main, ["replay", "run1"])
+    assert (done.exit_code, done.stdout.split()[2]) == (0, "identical"), done.output
+
+
 def test_a_rerun_in_python_prints_what_the_readme_says(tmp_path: Path) -> None:
     """Behind each `print` stands what it prints."""
     (code,) = [block for block in PYTHON if "ar.rerun" in block]
