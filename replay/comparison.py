@@ -296,8 +296,7 @@ class Comparison:
         self._said.reaches(call.called)
         if _OPAQUE in call.key:
             self._note_opaque(call)
-        if call.kind == "model" and call.called.data.model != data.model:  # which its effect may declare
-            self._other_model(call, data.model)
+        self._other_model(call, data)
 
     def _note_opaque(self, call: RecordedCall) -> None:
         """Say which arguments could not be compared, once for each of a tool or model."""
@@ -325,13 +324,16 @@ class Comparison:
                 once=(run, "order", round),
             )
 
-    def _other_model(self, call: RecordedCall, model: str | None) -> None:
-        trees = [{"model": name} for name in (call.called.data.model, self._run.redacted(model))]
-        if self.same("model", call.name, *trees):
+    def _other_model(self, call: RecordedCall, data: Any) -> None:
+        was = call.called.data  # its effect may declare a model, and what that is configured with
+        names = [n for n in ("model", "parameters") if call.kind == "model" and (n == "model" or was.parameters)]
+        trees = [{n: getattr(was, n) for n in names}, {n: self._run.redacted(getattr(data, n)) for n in names}]
+        if not names or self.same("model", call.name, *trees):
             return
-        strand = call.strand
-        difference = self.value("other arguments", strand, call.called, *trees, name=call.name, site=site_of_code())
-        hint = hint_for("other arguments", self._run.info.id, strand.round, call, difference.changes)
+        difference = self.value(
+            "other arguments", call.strand, call.called, *trees, name=call.name, site=site_of_code()
+        )
+        hint = hint_for("other arguments", self._run.info.id, call.strand.round, call, difference.changes)
         difference = replace(difference.of_call(call.call, "model"), hint=hint)
         if self._course.is_strict:
             self.tell(difference)

@@ -23,7 +23,9 @@ from strands.types import exceptions
 
 from ..attaching import may_be_made_late, may_be_made_outside
 from ..calls import Effect
+from ..copying import copy_value
 from ..errors import RecordedError
+from ..plain import is_plain
 from ..scope import Scope, current
 from .strands_calls import SITE, SdkCall, answer_to, stand_in
 from .strands_edits import events_of, is_event, is_message
@@ -100,7 +102,7 @@ def recorded_stream(model: Model, original: Callable[..., Any]) -> Callable[...,
             return
         asked = {**dict(zip(_POSITIONAL, args, strict=False)), **kwargs}
         made = functools.partial(_with_word, original, args, kwargs)
-        call = SdkCall(effect, scope, request_of(asked), made, _told_of(scope))
+        call = SdkCall(effect, scope, request_of(asked), made, _told_of(scope) | {"parameters": parameters_of(model)})
         items = await answer_to(call, made)
         stops = False
         try:
@@ -165,6 +167,29 @@ def id_of(model: Model) -> str | None:
     config = getattr(model, "config", None)
     found = config.get("model_id") if isinstance(config, Mapping) else None
     return found if isinstance(found, str) else None
+
+
+def parameters_of(model: Model) -> dict[str, Any]:
+    """What a model is configured with, beside its name: temperature, limits, guardrails, fields of the provider's own.
+
+    Of what is no plain data there is the class alone. Secrets are redacted as everywhere.
+    """
+    with suppress(Exception):  # models of one's own may have no configuration, or another one
+        config = model.get_config()
+        if isinstance(config, Mapping):
+            return {str(key): _plainly(one) for key, one in config.items() if key != "model_id" and one is not None}
+    return {}
+
+
+def _plainly(value: Any, depth: int = 8) -> Any:
+    if is_plain(value):
+        return copy_value(value)
+    if depth and isinstance(value, Mapping):
+        return {str(key): _plainly(one, depth - 1) for key, one in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_plainly(one, depth - 1) for one in value]
+    cls = value if isinstance(value, type) else type(value)
+    return f"<{cls.__module__}.{cls.__qualname__}>"
 
 
 def request_of(asked: Mapping[str, Any]) -> dict[str, Any]:
