@@ -296,7 +296,8 @@ class Comparison:
         self._said.reaches(call.called)
         if _OPAQUE in call.key:
             self._note_opaque(call)
-        self._other_model(call, data)
+        if call.kind == "model":  # which its effect may declare, and with what it is configured
+            self._other_model(call, data)
 
     def _note_opaque(self, call: RecordedCall) -> None:
         """Say which arguments could not be compared, once for each of a tool or model."""
@@ -325,16 +326,13 @@ class Comparison:
             )
 
     def _other_model(self, call: RecordedCall, data: Any) -> None:
-        was = call.called.data  # its effect may declare a model, and what that is configured with
-        names = [n for n in ("model", "parameters") if call.kind == "model" and (n == "model" or was.parameters)]
-        trees = [{n: getattr(was, n) for n in names}, {n: self._run.redacted(getattr(data, n)) for n in names}]
-        if not names or self.same("model", call.name, *trees):
+        names = ["model", "parameters"] if call.called.data.parameters and data.parameters else ["model"]
+        trees = [self._run.redacted({name: getattr(one, name) for name in names}) for one in (call.called.data, data)]
+        if self.same("model", call.name, *trees):
             return
-        difference = self.value(
-            "other arguments", call.strand, call.called, *trees, name=call.name, site=site_of_code()
-        )
-        hint = hint_for("other arguments", self._run.info.id, call.strand.round, call, difference.changes)
-        difference = replace(difference.of_call(call.call, "model"), hint=hint)
+        said = self.value("other arguments", call.strand, call.called, *trees, name=call.name, site=site_of_code())
+        hint = hint_for("other arguments", self._run.info.id, call.strand.round, call, said.changes)
+        difference = replace(said.of_call(call.call, "model"), hint=hint)
         if self._course.is_strict:
             self.tell(difference)
         else:

@@ -29,8 +29,9 @@ ended, and the payload after them."""
 ChildStart: TypeAlias = Callable[[str], Any]
 """By the uid of a child run what it was given, `{payload, input, params}` in stored form; None if that is not known."""
 
-VOLATILE: Final = frozenset(("clock", "random", "uuid"))
-"""Sources of values that are other ones in each run. That is no difference; what was done with them may be one."""
+VOLATILE: Final = frozenset(("clock", "random", "uuid", "strands.message"))
+"""Sources of values that are other ones in each run, the ids of messages of the Strands SDK among them. That is no
+difference; what was done with them may be one."""
 
 RECORDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "message.added": ("message", ("message",)),
@@ -365,7 +366,17 @@ def ending_in(data: Mapping[str, Any]) -> dict[str, Any]:
 def record_in(kind: str, data: Mapping[str, Any]) -> Any:
     """Of an event of `RECORDS` what is compared."""
     fields = RECORDS[kind][1]
-    return data.get(fields[0]) if len(fields) == 1 else {name: data.get(name) for name in fields}
+    found = {name: _without_chance(name, data.get(name)) for name in fields}
+    return found[fields[0]] if len(fields) == 1 else found
+
+
+def _without_chance(name: str, value: Any) -> Any:
+    """A message, or several, without the random id of the Strands SDK, and what that measured."""
+    if name == "messages" and isinstance(value, list):
+        return [_without_chance("message", one) for one in value]
+    if name != "message" or not isinstance(value, Mapping) or "tracking_id" not in value:
+        return value
+    return {key: one for key, one in value.items() if key not in ("tracking_id", "metadata")}
 
 
 def given_by_edits(edits: Iterable[Any]) -> dict[str, Any]:

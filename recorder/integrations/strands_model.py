@@ -170,14 +170,14 @@ def id_of(model: Model) -> str | None:
 
 
 def parameters_of(model: Model) -> dict[str, Any]:
-    """What a model is configured with, beside its name: temperature, limits, guardrails, fields of the provider's own.
+    """What a model is configured with: its name, temperature, limits, guardrails, fields of the provider's own.
 
     Of what is no plain data there is the class alone. Secrets are redacted as everywhere.
     """
     with suppress(Exception):  # models of one's own may have no configuration, or another one
         config = model.get_config()
         if isinstance(config, Mapping):
-            return {str(key): _plainly(one) for key, one in config.items() if key != "model_id" and one is not None}
+            return {str(key): _plainly(one) for key, one in config.items() if one is not None}
     return {}
 
 
