@@ -36,6 +36,7 @@ from ..run_recorder import RunRecorder, text_of
 from ..scope import current
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, response_ids
 from .strands_conversation import ConversationLog
+from .strands_deeds import is_exactly
 from .strands_model import ModelSeam
 from .strands_results import ended_with, text_of_message
 from .strands_settings import Settings
@@ -106,7 +107,7 @@ class RecordedAgent(RecordedInvocations):
         for key in [key for key in kept if key not in (given["payload"] or {})]:
             agent.state.delete(key)
         for key, value in (given["payload"] or {}).items():
-            if key not in kept or kept[key] != value:
+            if key not in kept or not is_exactly(kept[key], value):
                 agent.state.set(key, value)
         wanted = params.pop("structured_output_model", None)
         model = agent._default_structured_output_model

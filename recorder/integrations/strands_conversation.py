@@ -21,6 +21,7 @@ from ..copying import copy_value
 from ..messages import Messages
 from ..run_recorder import RunRecorder
 from .strands_calls import SITE
+from .strands_deeds import is_exactly
 
 SO_FAR: Final = "the conversation so far"
 """Why the first messages of a run are there: the agent had them before it."""
@@ -142,4 +143,8 @@ def _alike(kept: Messages, messages: list[Any]) -> int:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return bool(one.get("role") == other.get("role") and one.get("content") == other.get("content"))
+    if one is other:
+        return True
+    if one.get("role") != other.get("role") or one.get("content") != other.get("content"):
+        return False
+    return is_exactly(one.get("content"), other.get("content"))

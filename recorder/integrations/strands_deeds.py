@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
 from strands import Agent
 
 from ..copying import copy_value
@@ -65,7 +66,7 @@ class Deeds:
             if key in OF_THE_LOOP:
                 continue
             if is_plain(value) and isinstance(key, str):
-                if key not in self._plain or not _alike(self._plain[key], value):
+                if key not in self._plain or not is_exactly(self._plain[key], value):
                     put[key] = copy_value(value)
             elif key not in self._objects or self._objects[key] is not value:
                 lost[str(key)] = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -87,9 +88,17 @@ def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two plain values are the same, types included; `==` tells most that are not."""
-    return bool(one == other) and same(encode(one).stored, encode(other).stored)
+def is_exactly(one: Any, other: Any) -> bool:
+    """Whether two values are the same, types included.
+
+    `==` takes `1`, `1.0` and `true` for one; what it denies stands. What JSON holds is told apart as that, quickly.
+    """
+    if one != other:
+        return False
+    try:
+        return orjson.dumps(one, None, orjson.OPT_SORT_KEYS) == orjson.dumps(other, None, orjson.OPT_SORT_KEYS)
+    except TypeError:  # bytes, say
+        return same(encode(one).stored, encode(other).stored)
 
 
 def redo(agent: Agent, did: Mapping[str, Any], invocation_state: dict[str, Any]) -> None:
@@ -127,4 +136,4 @@ def _put(state: dict[str, Any], key: str, value: Any) -> None:
         state[key] = value
 
 
-__all__ = ["Deeds", "redo"]
+__all__ = ["Deeds", "is_exactly", "redo"]

@@ -22,6 +22,7 @@ from strands.types.json_dict import JSONSerializableDict
 from ..live_payload import LivePayload
 from ..run_recorder import RunRecorder
 from ..scope import current
+from .strands_deeds import is_exactly
 
 _logs: Final[weakref.WeakKeyDictionary[JSONSerializableDict, list[StateLog]]] = weakref.WeakKeyDictionary()
 """Who is told of the writes to a state: the runs of its agent that are in progress."""
@@ -93,7 +94,7 @@ class StateLog:
         for key in [key for key in own if key not in live]:
             JSONSerializableDict.delete(state, key)
         for key, value in live.items():
-            if key not in own or own[key] != value:
+            if key not in own or not is_exactly(own[key], value):
                 JSONSerializableDict.set(state, key, copy.deepcopy(value))
 
     def written(self, key: str, value: Any) -> None:
