@@ -13,7 +13,7 @@ conflict stands: two who record the same run would leave a log that makes no sen
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
@@ -140,19 +140,20 @@ _LOOKS: Final = (16, 64, 256)
 """Events at the end of a log among which one says which round goes on; nearly always it is in the first look."""
 
 
-def rounds_begun(store: EventStore, info: RunInfo) -> int:
+def rounds_begun(info: RunInfo, rows_between: Callable[[int, int], Iterable[StoredEvent]]) -> int:
     """The number of the last round that has started, of a run that has not ended.
 
     Args:
-        store: where it is.
         info: with `steps` as the last of its events has them that says so: no more than one round has started since.
+        rows_between: gives its own stored events with `after` < seq <= `until`; a fork does not share a round that
+            has not finished.
     """
     until = info.head_seq
     for look in _LOOKS:
         after = max(until - look, -1)
-        rows = list(store.rows(info, after, until))
-        if (latest := max((row.round for row in rows), default=0)) > info.steps:
-            return latest
+        rows = list(rows_between(after, until))
+        if any(row.round == info.steps + 1 for row in rows):
+            return info.steps + 1
         if any(row.kind == "round.finished" and row.round == info.steps for row in rows):
             break
         until = after

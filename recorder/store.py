@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -287,7 +288,7 @@ class EventStore(ABC):
     def _steps_begun(self, info: RunInfo) -> int:
         head, steps = self._begun.get(info.uid, (None, 0))
         if head != info.head_hash or not head:
-            steps = rounds_begun(self, info)
+            steps = rounds_begun(info, partial(self._read_rows, info.number))
             if len(self._begun) >= RUNS_AT_HAND:
                 self._begun.clear()
             self._begun[info.uid] = info.head_hash, steps

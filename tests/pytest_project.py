@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
-import agentreplay
-import agentreplay as ar
-import agentreplay.recorder
-import agentreplay.replay
 import pytest
-
-
-def load_all() -> None:
-    """Import what the runs of pytest in this process would, which forget what they have imported."""
-    for package in (agentreplay.recorder, agentreplay.replay):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-    for name in ("pytest_plugin", "pytest_cassettes", "pytest_reporting", "exporting", "snapshotting"):
-        importlib.import_module(f"agentreplay.{name}")
-    store = ar.open_store("memory:")
-    ar.agent("warm")(lambda i, context: ar.Complete(context.now())).run({"a": [1]}, store=store)
-    other = ar.agent("warm")(lambda i, context: context.change(new={"b": [context.now()]}))
-    ar.replay("run1", other, store=store, ignore=["payload:$.c", "tool:x:$[?match(@.y, 'z')]"], collect=True)
-
-
-load_all()
 
 AGENT = '''
 import pathlib
@@ -124,11 +102,10 @@ class Project:
         path.write_bytes(RECORDED[key])
         return path
 
-    def pytest(self, *options: str, plugins: tuple[str, ...] = (), apart: bool = False, **expected: int) -> str:
-        """Run pytest, in a process of its own if it needs one, and return what it printed."""
+    def pytest(self, *options: str, plugins: tuple[str, ...] = (), **expected: int) -> str:
+        """Run pytest, in a process of its own: whatever it imports is forgotten with it. Return what it printed."""
         loaded = [word for plugin in ("agentreplay.pytest_plugin", *plugins) for word in ("-p", plugin)]
-        run = self.pytester.runpytest_subprocess if apart or plugins else self.pytester.runpytest_inprocess
-        result = run(*loaded, *options)
+        result = self.pytester.runpytest_subprocess(*loaded, *options)
         if expected:
             result.assert_outcomes(**expected)
         self.code = result.ret

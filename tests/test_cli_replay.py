@@ -100,7 +100,7 @@ def test_a_recording_that_ends_early_is_identical_so_far(recorded: Path) -> None
     as_process("run", "shop.py:step", env={"DIE": "1"}, cwd=recorded)
     assert calls_made() == ["find", "ask", "pay"]
     text = output("replay", "@last")
-    assert text.startswith("run2  shop  identical  2 rounds recorded\n")
+    assert text.startswith("run2  shop  identical  3 rounds recorded\n")
     assert "note  the recording of run2 ends in round 3, before the run did" in text
     assert calls_made() == []
 

@@ -320,7 +320,7 @@ def test_the_plugin_costs_next_to_nothing_where_it_is_not_used(project: Project)
         "    assert not {'pydantic', 'orjson', 'click', 'rich', 'sqlalchemy'} & set(sys.modules)\n",
         encoding="utf-8",
     )
-    project.pytest(apart=True, passed=1)
+    project.pytest(passed=1)
 
 
 def test_markers_and_fixtures_are_described(project: Project) -> None:
@@ -354,7 +354,7 @@ def test_ctrl_c_in_a_replay_ends_pytest(project: Project) -> None:
     project.change("    if round_index == 1:", "    os.kill(os.getpid(), signal.SIGINT)\n    if round_index == 1:")
     project.change("import pathlib\n", "import os, pathlib, signal\n")
     for chosen in ("test_refund or test_next", "test_marked"):
-        told = project.pytest("-k", chosen, apart=True)
+        told = project.pytest("-k", chosen)
         assert project.code == pytest.ExitCode.INTERRUPTED
         assert "KeyboardInterrupt" in told
         assert "CassetteDiverged" not in told
