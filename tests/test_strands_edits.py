@@ -9,6 +9,7 @@ import agentreplay as ar
 import pytest
 from agentreplay.recorder.store import EventStore
 from strands import Agent
+from strands.types.exceptions import EventLoopException
 from strands_scripted import Use, World
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -131,3 +132,13 @@ def test_an_edit_without_effect_is_refused(step: int, edits: Any, why: str, stor
     with pytest.raises(ar.UsageError, match=why):
         ar.rerun("run1", make, step, store=store, **edits)
     assert made[-1].model.world.calls == []
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_state_that_is_no_object_is_refused(step: int, store: EventStore) -> None:
+    """Keys of it are set instead; within its loop the SDK wraps the error."""
+    made: list[Agent] = []
+    make = looping(store, made)
+    make()("go")
+    with pytest.raises((ar.UsageError, EventLoopException), match="holds values by their keys, so it cannot be 5"):
+        ar.rerun("run1", make, step, store=store, set={"": 5})

@@ -89,8 +89,8 @@ class SdkRun(Recording, ABC):
         """Take over what was edited for a re-run: a text that is added is a message of the user.
 
         Raises:
-            UsageError: a message is none of the SDK's; or another prompt or parameter is given, which the agent would
-                never see: it has been invoked by then.
+            UsageError: a message is none of the SDK's; or another prompt or parameter is
+                given, which the agent would never see: it has been invoked by then.
         """
         if edited := [*params, *(["input"] if input is not None else [])]:
             raise UsageError(

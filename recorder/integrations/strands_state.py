@@ -19,6 +19,7 @@ from typing import Any, Final
 from strands import Agent
 from strands.types.json_dict import JSONSerializableDict
 
+from ..errors import UsageError
 from ..live_payload import LivePayload
 from ..run_recorder import RunRecorder
 from ..scope import current
@@ -119,6 +120,11 @@ class StateLog:
             return
         self._seen = payload
         live: Any = self._recorder.live()
+        if not isinstance(live, Mapping):
+            raise UsageError(
+                f"the state of an agent of Strands holds values by their keys, so it cannot be {live!r}; "
+                "set a key of it, such as /name"
+            )
         before: Mapping[str, Any] = seen if isinstance(seen, Mapping) else {}
         for key in live:
             if key not in before or before[key] is not payload[key]:
