@@ -22,7 +22,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +48,9 @@ MOMENT: Final = 0.05
 
 LONG: Final = 2.0
 """The same of code that waits for it is not known what, such as the system or another process."""
+
+PROCESS: Final = 6.0
+"""The same of code that waits for a process, which on a busy machine may take seconds to start."""
 
 BUSY: Final = 60.0
 """The same of code that uses the processor."""
@@ -179,7 +182,7 @@ class Watch:
         """How much of a processor the process has used since nothing moves any more."""
         return (cpu - self._cpu) / max(self._looked - self._wall, LOOK)
 
-    def _patience(self, stacks: Iterable[Stack], busy: float, pause: float) -> float:
+    def _patience(self, stacks: Collection[Stack], busy: float, pause: float) -> float:
         """How long to wait for code that stands like that."""
         if self._course.stopped is not None:  # it only has to come to its end
             busy, pause = 0.0, 0.0
@@ -187,7 +190,9 @@ class Watch:
             return BUSY + 20 * pause
         ready = self._now - self._ready < MOMENT / 2
         sure = not ready and all(_waits_for_another(stack) for stack in stacks) and not self._loop_waits()
-        return MOMENT + 3 * pause if sure else LONG + 10 * pause
+        if sure:
+            return MOMENT + 3 * pause
+        return (PROCESS if any(map(_waits_for_a_process, stacks)) else LONG) + 10 * pause
 
     def _site(self, threads: dict[int, Stack]) -> str | None:
         """The line of the application's at which the main code stands, or else that of another thread."""
@@ -278,8 +283,12 @@ def _waits_for_another(stack: Stack) -> bool:
     if not stack:
         return False
     if stack[0].code.co_filename in WAITERS:
-        return not any(spot.code.co_filename.startswith(_PROCESSES) for spot in stack)
+        return not _waits_for_a_process(stack)
     return _takes_a_lock(stack[0].code, stack[0].at)
+
+
+def _waits_for_a_process(stack: Stack) -> bool:
+    return any(spot.code.co_filename.startswith(_PROCESSES) for spot in stack)
 
 
 def _takes_a_lock(code: CodeType, at: int) -> bool:

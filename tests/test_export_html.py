@@ -32,7 +32,7 @@ from agentreplay.webui.export_values import LIMIT, ValueWriter, as_script, read_
 from cassette_runs import UID, record_family
 from cli_runs import as_process, invoke, output
 from event_builder import EventBuilder
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_insides import VALUES, edited, stored
 from value_examples import values
@@ -108,6 +108,8 @@ def states_in(data: Any) -> list[Any]:
 
 
 @given(values)
+@example("\ud800\udc00")  # which a browser takes for one character
+@example({"\ud800\udc00": 1})
 @settings(max_examples=300, deadline=None)
 def test_a_value_comes_back_from_a_page_as_it_was(value: Any) -> None:
     """Types, signs, the order of keys and what JSON has no word for, through the text of a script."""

@@ -99,7 +99,7 @@ def test_a_resumed_run_has_its_bound_until_another_is_given() -> None:
     ("go_on", "says"),
     [
         (lambda store: ar.rerun("run1", counter, 3, max_rounds=2, store=store), "it goes on in step 3: give at least"),
-        (lambda store: ar.rerun("run1", counter, 1, max_rounds=0, store=store), "it goes on in step 1: give at least"),
+        (lambda store: ar.rerun("run1", counter, 1, max_rounds=0, store=store), "max_rounds is at least 1, not 0"),
         (lambda store: counter.run({}, max_rounds=0, store=store), "max_rounds is at least 1, not 0"),
     ],
 )

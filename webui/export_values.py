@@ -5,7 +5,7 @@ look like numbers first. So values are written in a form of their own, of which 
 
 | written | is |
 |---|---|
-| a text, also with half a surrogate, `true`, `false`, `null`, a small integer, a list | itself |
+| a text, also with half a surrogate pair, `true`, `false`, `null`, a small integer, a list | itself |
 | `{"n": "1.0"}` | a number, as its JSON has it |
 | `{"o": [key, value, key, value]}` | an object, its keys in order, whatever texts they are |
 | `{"t": "Decimal('1.10')", "j": "{…}"}` | a tagged value: as people read it, and its stored form as JSON |
@@ -19,6 +19,7 @@ What is large is decided here, by rule: so a file can be opened, and says what i
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import Any, Final
 
@@ -42,6 +43,10 @@ START: Final = 300
 
 SAFE: Final = 2**53 - 1
 """The largest integer that a browser reads as it is."""
+
+
+_HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+"""Two halves of a surrogate pair, which a browser takes for the character that they would be together."""
 
 
 class ValueWriter:
@@ -104,9 +109,9 @@ def written(stored: Any) -> Any:
     if kind is not dict:
         return stored
     inner, text = plain(stored), text_in(stored)
-    if text is not None:
+    if text is not None and not _HALVES.search(text):
         return text
-    if not isinstance(inner, dict):
+    if text is not None or not isinstance(inner, dict) or any(_HALVES.search(key) for key in inner):
         return {"t": readable(stored), "j": dumps(stored).decode("utf-8", "surrogatepass")}
     return {"o": [part for key, item in inner.items() for part in (key, written(item))]}
 

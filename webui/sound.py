@@ -131,7 +131,10 @@ def difference_told(reader: Reader, old: tuple[RunInfo, int], new: tuple[RunInfo
         try:
             return Told(first, second, _difference(reader, first, second, parts), problems)
         except CorruptLog:  # the damage lies between: both states are known, what led from one to the other is not
-            return Told(first, second, _without_causes(reader, first, second, parts), problems)
+            try:
+                return Told(first, second, _without_causes(reader, first, second, parts), problems)
+            except CorruptLog:  # a state was known by its payload only
+                return Told(first, second, None, problems)
 
 
 def _difference(

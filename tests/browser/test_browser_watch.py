@@ -123,7 +123,7 @@ def test_a_run_that_is_recorded_is_watched_as_it_goes_on(tabs: Tabs, tmp_path_fa
         run.step(2)
         expect(page.locator("#watch summary")).to_contain_text("changed in 4 of 4 steps")
         run.complete()
-        page.close()  # before the server is gone, which it follows
+        expect(page.locator("#head")).to_contain_text("completed")  # and follows the server no more
 
 
 def test_blame_of_what_was_removed_is_that_of_its_place_before(
