@@ -126,6 +126,32 @@ class Tabs:
         page.goto(self.address + path)
         return page
 
+    @contextmanager
+    def on(self, store: Path, log: Path, *options: str) -> Iterator[None]:
+        """Look at another store: over it runs a server of its own, and pages leave it before it ends.
+
+        A page asks for more when it likes, also of a server that a test has ended: then it finds nobody, and says so.
+        What a page does then is for tests that say `expect_no_server`; their pages stay.
+
+        Args:
+            store: as that of `served`, like the others.
+            log: where what the server says goes.
+            options: more of its command line.
+        """
+        with served(store, log, *options) as self.address:
+            try:
+                yield
+            finally:
+                if self._has_server:
+                    self.leave()
+
+    def leave(self) -> None:
+        """Leave all pages, and with them what they still wait for, and forget what they stored."""
+        for page in self._open:
+            if page.url.startswith("http"):
+                page.evaluate("localStorage.clear(); sessionStorage.clear()")
+            page.goto("about:blank")
+
     def allow_clipboard(self) -> None:
         """Let pages read and write the clipboard, as somebody would who is asked."""
         self._context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -135,15 +161,12 @@ class Tabs:
         self._expected.add(status)
 
     def expect_no_server(self) -> None:
-        """Say that the server is gone: what a page asks it now is answered by nobody."""
+        """Say that the server is gone, or soon will: what a page asks it then is answered by nobody."""
         self._has_server = False
 
     def close(self) -> None:
-        """Leave all pages, forget what they stored, and close all tabs but one."""
-        for page in self._open:
-            if page.url.startswith("http"):
-                page.evaluate("localStorage.clear(); sessionStorage.clear()")
-            page.goto("about:blank")
+        """Leave all pages, and close all tabs but one."""
+        self.leave()
         for page in self._open[1:]:
             page.close()
         self._context.clear_permissions()

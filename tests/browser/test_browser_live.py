@@ -27,7 +27,7 @@ def address(store: Path) -> Iterator[str]:
 def test_the_first_run_takes_the_place_of_how_to_record_it(tabs: Tabs, tmp_path: Path) -> None:
     """An empty list says what to do, and shows the run as soon as it begins; its steps count up, and it ends."""
     store = recorded(tmp_path)
-    with served(store, tmp_path / "said") as tabs.address:
+    with tabs.on(store, tmp_path / "said"):
         page = tabs.open()
         expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
         expect(page.locator(".commands button")).to_have_text(
@@ -41,7 +41,6 @@ def test_the_first_run_takes_the_place_of_how_to_record_it(tabs: Tabs, tmp_path:
             expect(row.locator("td").nth(3)).to_have_text("2")
             run.complete()
             expect(row.locator(".status")).to_have_text("✓ completed")
-        page.goto("about:blank")
 
 
 def test_new_steps_come_in_by_themselves_where_the_end_is_seen(tabs: Tabs, store: Path) -> None:
@@ -95,7 +94,7 @@ def test_a_server_that_is_gone_is_told_and_not_waited_for(tabs: Tabs, store: Pat
     with stepping(store) as run:
         run.step(3)
         run.complete()
-    with served(store, tmp_path / "said") as tabs.address:
+    with tabs.on(store, tmp_path / "said"):
         page = tabs.open(f"/runs/{run.id}/steps/1")
         expect(page.locator("#changes")).to_contain_text("n 0 → 1")
         tabs.expect_no_server()

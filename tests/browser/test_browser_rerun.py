@@ -143,7 +143,7 @@ def test_a_rerun_of_the_waiting_agent_is_stopped(tabs: Tabs, waiting_address: st
 
 def test_a_server_without_code_says_how_to_run_again(tabs: Tabs, store: Path, tmp_path: Path) -> None:
     """Nothing can be run from the page, and the command for a terminal is there to be copied."""
-    with served(store, tmp_path / "without") as tabs.address:
+    with tabs.on(store, tmp_path / "without"):
         page = tabs.open("/runs/run1/steps/7/rerun")
         plan = page.get_by_role("complementary", name="What will happen")
         expect(plan.get_by_role("button", name="Run from step 7")).to_be_disabled()
@@ -153,7 +153,7 @@ def test_a_server_without_code_says_how_to_run_again(tabs: Tabs, store: Path, tm
 
 def test_a_server_that_only_reads_offers_no_rerun(tabs: Tabs, store: Path, tmp_path: Path) -> None:
     """No button, no key, and no form at the address that others know."""
-    with served(store, tmp_path / "reading", "--read-only") as tabs.address:
+    with tabs.on(store, tmp_path / "reading", "--read-only"):
         page = tabs.open("/runs/run1/steps/7")
         expect(page.get_by_role("link", name="Diff")).to_be_visible()
         expect(page.get_by_role("link", name="Re-run from here")).to_have_count(0)
@@ -165,11 +165,11 @@ def test_a_server_that_only_reads_offers_no_rerun(tabs: Tabs, store: Path, tmp_p
 
 def test_a_plan_that_cannot_be_checked_says_so_and_nothing_is_run(tabs: Tabs, store: Path, tmp_path: Path) -> None:
     """The server is gone: the edit stays, the plan is no longer about it, and there is nothing to press but "again"."""
-    with served(store, tmp_path / "leaving", "--app", "agentreplay.examples.refunds:step") as tabs.address:
+    with tabs.on(store, tmp_path / "leaving", "--app", "agentreplay.examples.refunds:step"):
         page = tabs.open("/runs/run1/steps/7/rerun")
         plan = page.get_by_role("complementary", name="What will happen")
         expect(plan.get_by_role("button", name="Run from step 7")).to_be_enabled()
-    tabs.expect_no_server()
+        tabs.expect_no_server()
     edit(page, '"percent": 40', '"percent": 40, "used": true')
     expect(plan.get_by_role("alert")).to_contain_text("The server does not answer")
     expect(plan.get_by_role("alert")).to_contain_text("What is told below is not about the form as it is now.")
@@ -181,11 +181,11 @@ def test_a_plan_that_cannot_be_checked_says_so_and_nothing_is_run(tabs: Tabs, st
 
 def test_a_run_that_cannot_be_asked_for_leaves_the_edit_where_it_is(tabs: Tabs, store: Path, tmp_path: Path) -> None:
     """The page stays, with the error beside the form."""
-    with served(store, tmp_path / "leaving", "--app", "agentreplay.examples.refunds:step") as tabs.address:
+    with tabs.on(store, tmp_path / "leaving", "--app", "agentreplay.examples.refunds:step"):
         page = tabs.open("/runs/run1/steps/7/rerun")
         edit(page, '"percent": 40', '"percent": 40, "used": true')
         expect(page.locator(".phase.edit")).to_contain_text("order.coupon.used")
-    tabs.expect_no_server()
+        tabs.expect_no_server()
     page.get_by_role("button", name="Run from step 7").click()
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
     expect(page.get_by_role("button", name="Run from step 7")).to_be_disabled()

@@ -388,13 +388,13 @@ def test_two_columns_at_a_thousand_pixels_and_three_beyond(tabs: Tabs) -> None:
 
 def test_the_address_is_that_of_the_step_that_is_shown(tabs: Tabs, tmp_path: Path) -> None:
     """Also where the next one cannot be had, because the server is gone."""
-    with served(recorded(tmp_path, lambda store: record_long(store, 9)), tmp_path / "said") as tabs.address:
+    with tabs.on(recorded(tmp_path, lambda store: record_long(store, 9)), tmp_path / "said"):
         page = tabs.open("/runs/run1/steps/3")
         expect(page.locator("#detail h2")).to_contain_text("Step 3")
         page.keyboard.press("ArrowRight")
         expect_path(page, "/runs/run1/steps/4")
         expect(page.locator("#detail h2")).to_contain_text("Step 4")
-    tabs.expect_no_server()
+        tabs.expect_no_server()
     for _ in range(4):
         page.keyboard.press("ArrowRight")
     expect(page.get_by_role("status").first).to_contain_text("The server does not answer")

@@ -116,14 +116,14 @@ def test_a_run_that_is_recorded_is_watched_as_it_goes_on(tabs: Tabs, tmp_path_fa
     """New steps are in the chart without a load."""
     folder = tmp_path_factory.mktemp("live")
     store = recorded(folder)
-    with served(store, folder / "said") as tabs.address, stepping(store) as run:
+    with tabs.on(store, folder / "said"), stepping(store) as run:
         run.step(2)
         page = tabs.open(f"/runs/{run.id}?watch=n")
         expect(page.locator("#watch summary")).to_contain_text("changed in 2 of 2 steps")
         run.step(2)
         expect(page.locator("#watch summary")).to_contain_text("changed in 4 of 4 steps")
         run.complete()
-        expect(page.locator("#head")).to_contain_text("completed")  # and follows the server no more
+        expect(page.locator("#head")).to_contain_text("completed")
 
 
 def test_blame_of_what_was_removed_is_that_of_its_place_before(
@@ -137,7 +137,7 @@ def test_blame_of_what_was_removed_is_that_of_its_place_before(
             r.change(payload={"l": ["a", "c"]}, reason="no b")
 
     folder = tmp_path_factory.mktemp("removed")
-    with served(recorded(folder, record), folder / "said") as tabs.address:
+    with tabs.on(recorded(folder, record), folder / "said"):
         page = tabs.open("/runs/run1/steps/1")
         gone = page.locator("#payload .node.remove")
         expect(gone).to_contain_text('1 "b"')
