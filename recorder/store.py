@@ -15,7 +15,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -23,9 +22,8 @@ from pydantic import ValidationError
 from .errors import AgentReplayError, CorruptLog, RunNotFound, VersionConflict
 from .event_codec import StoredEvent, decode_event, encode_event
 from .events import Event
-from .liveness import standing_of
-from .log_end import rounds_begun
 from .run_info import FIRST, Addition, Head, RunInfo, RunRef, Snapshot, Summary, new_uid
+from .standings import Standings
 from .values import loads
 from .verifying import Problem, verify_run
 
@@ -38,9 +36,6 @@ REPEATED: Final = 64 * 1024
 """Blobs of at most so many bytes are kept at hand when they were read: many requests may refer to one."""
 
 BLOBS_AT_HAND: Final = 64
-
-RUNS_AT_HAND: Final = 4_096
-"""Runs that have not ended of which it is kept in mind how many steps have begun."""
 
 
 class EventStore(ABC):
@@ -57,7 +52,7 @@ class EventStore(ABC):
         self._redactor: Redactor | None = None
         self._read_blobs: dict[str, bytes] = {}  # the last ones that were read
         self._heads: dict[int, Head] = {}
-        self._begun: dict[str, tuple[str, int]] = {}  # of runs that have not ended: the head, and the steps there
+        self._standings = Standings()
 
     @property
     def name(self) -> str:
@@ -270,41 +265,8 @@ class EventStore(ABC):
         raise RunNotFound(f'no run "{text}" in {self.name}.{short} {self._known_runs()}')
 
     def _as_it_stands(self, info: RunInfo) -> RunInfo:
-        """A run that never ended may be in a step that is not noted yet.
-
-        It may have crashed, too, or not have been heard of for long; see `liveness`.
-        """
-        if info.status != "running" or info.head_seq < FIRST:
-            return info
-        try:
-            info = replace(info, steps=self._steps_begun(info))
-            if info.process_seq is None:
-                return info
-            standing = standing_of(self._process_of(info), lambda: self._last_sign(info))
-        except (AgentReplayError, ValueError, TypeError, AttributeError):
-            return info  # a damaged log: whoever reads it is told so
-        return replace(info, status="crashed" if standing.crashed else "running", silent_since=standing.silent_since)
-
-    def _steps_begun(self, info: RunInfo) -> int:
-        head, steps = self._begun.get(info.uid, (None, 0))
-        if head != info.head_hash or not head:
-            steps = rounds_begun(info, partial(self._read_rows, info.number))
-            if len(self._begun) >= RUNS_AT_HAND:
-                self._begun.clear()
-            self._begun[info.uid] = info.head_hash, steps
-        return steps
-
-    def _process_of(self, info: RunInfo) -> Any:
-        """The identity of the process that records a run, from its start or where it was resumed last."""
-        seq = info.process_seq or 0
-        row = next(self.rows(info, after=seq - 1, until=seq), None)
-        return loads(row.body).get("process") if row is not None and row.body is not None else None
-
-    def _last_sign(self, info: RunInfo) -> int:
-        """When a run was heard of last: by its last event, or a heartbeat since, or in that it was created."""
-        last = next(self.rows(info, after=info.head_seq - 1), None) if info.head_seq >= 0 else None
-        heard = self._read_heartbeat(info.number)
-        return max(info.started, last.time if last is not None else 0, heard or 0)
+        """What the row says of a run, and what is derived where it never ended; see `standings`."""
+        return self._standings.now(info, self.rows, self._read_rows, self._read_heartbeat)
 
     def _known_runs(self) -> str:
         last = self._find_runs(last=True)
