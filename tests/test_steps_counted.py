@@ -134,6 +134,6 @@ def test_the_number_is_not_looked_for_again_while_nothing_is_appended(monkeypatc
     log.begin()
     store.append(store.create_run("idle"), -1, log.events)
     looks: list[Any] = []
-    monkeypatch.setattr("agentreplay.recorder.store.rounds_begun", lambda *args: looks.append(args) or 1)
+    monkeypatch.setattr("agentreplay.recorder.standings.rounds_begun", lambda *args: looks.append(args) or 1)
     assert [store.run(1).steps for _ in range(5)] == [1] * 5
     assert len(looks) == 1
