@@ -300,7 +300,7 @@ class Call:
         def tool() -> Data | None:
             if not self.id:
                 return None
-            self._recorder.count_tool(self.effect.name, duration, True)
+            self._recorder.measured.count_tool(self.effect.name, duration, True)
             return ToolReturnedData(call=self.id, result=value, duration=duration, turn=self._turn(), **extra)
 
         def model() -> Data | None:
@@ -342,7 +342,7 @@ class Call:
             if not self.id:
                 return None
             if self.effect.kind == "tool":
-                self._recorder.count_tool(self.effect.name, duration, False)
+                self._recorder.measured.count_tool(self.effect.name, duration, False)
             return CallFailedData(call=self.id, error=info, duration=duration, turn=self._turn(), **extra)
 
         return f"{self.effect.kind}.failed", make

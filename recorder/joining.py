@@ -28,6 +28,7 @@ from .flow_logger import Logger, checked_logger
 from .locate import open_store
 from .log_end import LAST_KINDS, LogEnd, Patience, last_round, may_be_added
 from .memory_store import MemoryStore
+from .metrics import Metrics
 from .recording import EffectContext
 from .run_log import Making, RunLog, StorePolicy
 from .run_recorder import RunRecorder, error_info
@@ -88,9 +89,7 @@ class JoinedRecorder(RunRecorder):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
         if not has_room(FRAMES_OF_A_RUN):  # or it might be joined, and never left
             raise RecursionError(f"too little stack left to join {run}")
-        self.usage: dict[str, int | float] = {}
-        self.context_size: int | None = None
-        self.tools: dict[str, dict[str, Any]] = {}
+        self.measured = Metrics()
         self.given: dict[str, Any] = {}
         self.captured = None
         self.attachment, self.guard = attachment, None

@@ -11,7 +11,6 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from .agent_cache import StoredCache
@@ -41,6 +40,7 @@ from .introspection import class_name, clean, describe, isinstance_of
 from .live_payload import LivePayload, RecordedChange
 from .locate import resolve_store
 from .memory_store import MemoryStore
+from .metrics import Metrics
 from .named_code import named_code
 from .payload import LATEST
 from .reads import Value, call_site
@@ -133,9 +133,7 @@ class RunRecorder:
         self.decided: Mapping[str, Any] | None = None
         self.decided_before: Mapping[str, Any] | None = None
         self.last_step: str | None = None
-        self.usage: dict[str, int | float] = {}
-        self.context_size: int | None = None
-        self.tools: dict[str, dict[str, Any]] = {}
+        self.measured = Metrics()
         self.interrupts: list[InterruptRaisedData] = []
         self.questions = 0
         self._model_calls_begin_rounds = model_calls_begin_rounds
@@ -373,33 +371,17 @@ class RunRecorder:
         self.payload = LivePayload(payload, self.store.redactor)
         self.log.round = round
         self.decided = decided
-        self._add_usage(usage)
+        self.measured.add_usage(usage)
 
     def count_from(self, number: int) -> None:
         """Number the calls of the round that runs from there on: so many of it are in the record already."""
         self._calls = max(self._calls, number)
 
-    def count_tool(self, name: str, duration: float, success: bool) -> None:
-        """Add a call to the metrics; for the function that makes the call's last event."""
-        empty = {"callCount": 0, "successCount": 0, "errorCount": 0, "totalTime": 0.0}
-        counts = self.tools.setdefault(name, empty)
-        counts["callCount"] += 1
-        counts["successCount" if success else "errorCount"] += 1
-        counts["totalTime"] += duration
-
     def answered(self, call: str, round: int, within: str | None, usage: Mapping[str, Any]) -> None:
         """Note that a model call returned, and its usage; for the function that makes the call's last event."""
         if within is None:
             self._answered = round, call
-        self._add_usage(usage)
-        size = usage.get("input_tokens", usage.get("prompt_tokens", usage.get("inputTokens")))
-        self.context_size = size if type(size) is int else self.context_size
-
-    def _add_usage(self, usage: Mapping[str, Any]) -> None:
-        """Sum what is counted, and what it cost, key by key."""
-        for key, number in usage.items():
-            if type(number) is int or (type(number) is float and isfinite(number)):
-                self.usage[key] = self.usage.get(key, 0) + number
+        self.measured.count_model(usage)
 
     def asked_by_model(self) -> dict[str, Any]:
         """The source of what a decision asks for: the model call of this round that returned last, if one did."""
@@ -612,12 +594,7 @@ class RunRecorder:
     def metrics(self) -> dict[str, Any]:
         """Counts and usage so far, in the shape of the AgentResult contract."""
         with self.log.lock:
-            metrics: dict[str, Any] = {"cycleCount": self.round, "accumulatedUsage": dict(self.usage)}
-            if self.tools:
-                metrics["toolMetrics"] = {name: dict(counts) for name, counts in self.tools.items()}
-            if self.context_size is not None:
-                metrics["latestContextSize"] = self.context_size
-        return metrics
+            return self.measured.document(self.round)
 
     def close(self) -> None:
         """End the recording: wait for what is not committed yet.

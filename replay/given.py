@@ -83,7 +83,7 @@ def append_end(call: Call, id: str, given: Given, mark: Mark) -> GivenAnswer:
 
     recorder.log.emit(f"{kind}.returned", make, scope=call.scope)
     if kind == "tool":
-        recorder.count_tool(call.effect.name, 0.0, True)
+        recorder.measured.count_tool(call.effect.name, 0.0, True)
     return GivenAnswer(id, given)
 
 

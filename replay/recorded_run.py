@@ -314,7 +314,7 @@ class RecordedRun(Attachment):
         for call in self.script.with_those_inside(recorded):
             ended = call.ended
             if ended is not None and ended.kind in ("tool.returned", "tool.failed"):
-                recorder.count_tool(call.name, ended.data.duration or 0.0, ended.kind == "tool.returned")
+                recorder.measured.count_tool(call.name, ended.data.duration or 0.0, ended.kind == "tool.returned")
             elif ended is not None and ended.kind == "model.returned":
                 recorder.answered(call.call, call.called.round, call.called.within, ended.data.usage or {})
 
