@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from .attaching import Answer
+from .error_info import error_info
 from .errors import UsageError
 from .events import (
     CallCancelledData,
@@ -27,7 +28,7 @@ from .events import (
 )
 from .introspection import clean, isinstance_of
 from .responses import model_of, stop_reason_of, usage_of
-from .run_recorder import RunRecorder, error_info
+from .run_recorder import RunRecorder
 from .scope import Scope
 from .signals import STOPS, all_in
 from .turns import in_turn, on_this_loop

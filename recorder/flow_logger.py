@@ -13,10 +13,11 @@ from __future__ import annotations
 import logging
 from typing import Any, Final, TypeAlias
 
+from .error_info import text_of
 from .errors import UsageError
 from .events import ReportData
 from .introspection import clean
-from .run_recorder import RunRecorder, text_of
+from .run_recorder import RunRecorder
 from .scope import Visit
 
 Logger: TypeAlias = logging.Logger | bool | None

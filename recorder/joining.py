@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from .attaching import Attachment, Guard
 from .environment import code_name, process_identity
+from .error_info import error_info
 from .errors import StoreError, UsageError, VersionConflict
 from .events import CallKind, WriterJoinedData, WriterLeftData, new_event
 from .flow_logger import Logger, checked_logger
@@ -31,7 +32,7 @@ from .memory_store import MemoryStore
 from .metrics import Metrics
 from .recording import EffectContext
 from .run_log import Making, RunLog, StorePolicy
-from .run_recorder import RunRecorder, error_info
+from .run_recorder import RunRecorder
 from .scope import Scope, TaskPath, current, entered, scope_is_carried
 from .signals import RecordingStopped, ReplayStopped
 from .stack import FRAMES_OF_A_RUN, has_room

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,11 +17,12 @@ from .ambient import Captured
 from .attaching import Attachment, Guard
 from .covered import covering
 from .environment import place_of, process_identity, python_versions
+from .error_info import error_info as error_info
+from .error_info import text_of as text_of
 from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
 from .events import (
     CallKind,
     Data,
-    ErrorInfo,
     InterruptRaisedData,
     OpenData,
     PayloadChangedData,
@@ -36,7 +36,7 @@ from .events import (
     StepDecidedData,
     ValueReadData,
 )
-from .introspection import class_name, clean, describe, isinstance_of
+from .introspection import clean, isinstance_of
 from .live_payload import LivePayload, RecordedChange
 from .locate import resolve_store
 from .memory_store import MemoryStore
@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from .calls import Call
 
 logger = logging.getLogger("agentreplay")
-
-FRAMES_OF_A_TRACEBACK: Final = 100
-"""Of a longer traceback the last ones are kept: an endless recursion through calls has as many long ones."""
 
 CHANGED_IN_PLACE: Final = "an object in the payload was changed in place; use context.change to say why"
 """The warning of a change that nobody has asked for."""
@@ -624,25 +621,3 @@ def _text_keys(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
         if not isinstance(key, str):
             raise UsageError(f"the keys of {what} are texts, not {type(key).__name__}")
     return {clean(key): value for key, value in mapping.items()}
-
-
-def error_info(error: BaseException) -> ErrorInfo:
-    """An exception as an event holds it. A traceback that cannot be formatted is left out."""
-    try:
-        text = clean("".join(traceback.format_exception(error, limit=-FRAMES_OF_A_TRACEBACK)))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # the traceback module runs code of the exception's
-        text = None
-    name = class_name(type(error)).replace(":", ".", 1)
-    return ErrorInfo(type=name, message=text_of(error), traceback=text, value=error)
-
-
-def text_of(value: object) -> str:
-    """What `str` makes of a value, whatever it is."""
-    try:
-        return clean(str(value))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # SystemExit too
-        return describe(value)

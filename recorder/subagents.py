@@ -14,13 +14,14 @@ from typing import Any
 
 from .agent_result import AgentResult
 from .attaching import Guard
+from .error_info import error_info
 from .events import Data, SubrunFinishedData, SubrunStartedData
 from .introspection import clean
 from .leaves import live_tree
 from .live_payload import LivePayload
 from .locate import find_store
 from .payload import ChangeResult, apply_scope, extract_downstream, merge_upstream, reverse_scope
-from .run_recorder import RunRecorder, error_info
+from .run_recorder import RunRecorder
 from .scope import Scope, current
 from .store import EventStore
 from .turns import in_turn

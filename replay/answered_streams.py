@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..recorder.error_info import error_info
 from ..recorder.events import ErrorInfo, Event
-from ..recorder.run_recorder import error_info
 from ..recorder.values import encode
 from .changes import MISSING
 from .divergence import Difference

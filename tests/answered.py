@@ -20,8 +20,8 @@ from typing import (
 
 from agentreplay.recorder.calls import Effect
 from agentreplay.recorder.effects import effect_of
+from agentreplay.recorder.error_info import error_info
 from agentreplay.recorder.events import ErrorInfo
-from agentreplay.recorder.run_recorder import error_info
 from agentreplay.recorder.values import TypeRegistry, encode_bytes, loads
 from agentreplay.replay.answers import AnswerTypes
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
