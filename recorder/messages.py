@@ -16,10 +16,14 @@ class Messages(Sequence[Any]):
     """The conversation of a run: read like a sequence, changed by `append` and `replace`.
 
     Messages are copied when they are added and frozen when they are read.
+
+    Attributes:
+        changes: how often it was changed.
     """
 
     def __init__(self, recorder: RunRecorder) -> None:
         self._recorder = recorder
+        self.changes = 0
         self._items: list[Any] = []
 
     def append(self, message: Any) -> None:
@@ -28,6 +32,7 @@ class Messages(Sequence[Any]):
 
         def make() -> Data:
             self._items.append(freeze(kept))
+            self.changes += 1
             return MessageAddedData(message=kept)
 
         self._recorder.emit("message.added", make)
@@ -45,6 +50,7 @@ class Messages(Sequence[Any]):
             first, last, _ = slice(start, stop).indices(len(self._items))
             last = max(first, last)
             self._items[first:last] = [freeze(message) for message in kept]
+            self.changes += 1
             return MessagesReplacedData(start=first, stop=last, messages=kept, why=None if why is None else clean(why))
 
         self._recorder.emit("messages.replaced", make)
@@ -52,6 +58,7 @@ class Messages(Sequence[Any]):
     def restore(self, messages: Sequence[Any]) -> None:
         """Begin with a conversation that is in the record already."""
         self._items = [freeze(message) for message in messages]
+        self.changes += 1
 
     @overload
     def __getitem__(self, index: int) -> Any: ...

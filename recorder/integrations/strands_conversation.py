@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from operator import is_
 from typing import Any, Final
 from uuid import uuid4
 
 from strands import Agent
 
 from ..copying import copy_value
+from ..likeness import likeness
 from ..messages import Messages
 from ..run_recorder import RunRecorder
 from .strands_calls import SITE
@@ -28,6 +30,9 @@ SO_FAR: Final = "the conversation so far"
 
 PINNED: Final = "strands.message"
 """The source of what is read for each message."""
+
+STRETCHES: Final = 8
+"""A conversation that has grown so often is looked at as one stretch again."""
 
 
 class ConversationLog:
@@ -47,6 +52,8 @@ class ConversationLog:
         self._messages = messages
         self._recorder = recorder
         self._cancelled = cancelled
+        self._known = _Known()
+        self._caught_up = -1  # with so many changes of the record
 
     def _of(self) -> Agent:
         agent = self._agent()
@@ -100,9 +107,13 @@ class ConversationLog:
     def catch_up(self) -> None:
         """Record what has changed in the agent's list without a word from the SDK."""
         kept, messages = self._messages, self._of().messages
-        first = _alike(kept, messages)
-        if first == len(kept) == len(messages):
-            return
+        first = self._known.alike(kept, messages)
+        if first != len(kept) or first != len(messages):
+            self._record_from(first)
+        self._caught_up = kept.changes
+
+    def _record_from(self, first: int) -> None:
+        kept, messages = self._messages, self._of().messages
         last = 0
         while last < min(len(kept), len(messages)) - first and _same(kept[-1 - last], messages[-1 - last]):
             last += 1
@@ -121,8 +132,10 @@ class ConversationLog:
 
     def follow(self) -> None:
         """Put into the agent's list what the record has and the agent did not say: it was edited, or folded."""
+        if self._messages.changes == self._caught_up:
+            return
         messages = self._of().messages
-        first = _alike(self._messages, messages)
+        first = self._known.alike(self._messages, messages)
         if first < max(len(self._messages), len(messages)):
             messages[first:] = [copy_value(message) for message in self._messages[first:]]
 
@@ -132,14 +145,38 @@ def recorded_form(message: Any) -> dict[str, Any]:
     return {key: value for key, value in message.items() if value is not None}
 
 
-def _alike(kept: Messages, messages: list[Any]) -> int:
-    """How many messages at the beginning are the same."""
-    count = 0
-    for one, other in zip(kept, messages, strict=False):
-        if not _same(one, other):
-            break
-        count += 1
-    return count
+class _Known:
+    """Stretches of the conversation that were the same when they were looked at last, so that nobody does it again."""
+
+    __slots__ = ("_kept", "_stretches")
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+        self._stretches: list[tuple[int, bytes]] = []  # where each ends, and its likeness
+
+    def alike(self, kept: Messages, messages: list[Any]) -> int:
+        """How many messages at the beginning are the same in the record and in the agent's list."""
+        count = sure = 0
+        for sure, (stop, known) in enumerate(self._stretches, 1):
+            is_kept = len(kept) >= stop and all(map(is_, kept[count:stop], self._kept[count:stop]))
+            if not is_kept or _likeness_of(messages[count:stop]) != known:
+                sure -= 1
+                break
+            count = stop
+        del self._stretches[sure:]
+        begin = count if sure < STRETCHES else 0
+        for one, other in zip(kept[count:], messages[count:], strict=False):
+            if not _same(one, other):
+                break
+            count += 1
+        self._kept = kept[:count]
+        if begin < count and (found := _likeness_of(messages[begin:count])) is not None:
+            self._stretches[:] = [*self._stretches, (count, found)] if begin else [(count, found)]
+        return count
+
+
+def _likeness_of(messages: list[Any]) -> bytes | None:
+    return likeness([(one.get("role"), one.get("content")) for one in messages])
 
 
 def _same(one: Any, other: Any) -> bool:

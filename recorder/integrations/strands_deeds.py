@@ -18,6 +18,7 @@ from strands import Agent
 from ..copying import copy_value
 from ..encoding import encode
 from ..hashes import same
+from ..likeness import likeness, value_of
 from ..plain import is_plain
 
 OF_THE_LOOP: Final = frozenset(
@@ -36,26 +37,17 @@ OF_THE_LOOP: Final = frozenset(
 class Deeds:
     """How an agent's signals, and what its invocation hands through, were at one moment."""
 
-    __slots__ = ("_loop", "_objects", "_plain")
+    __slots__ = ("_handed", "_loop")
 
-    def __init__(self, loop: dict[str, Any], plain: dict[str, Any], objects: dict[str, Any]) -> None:
+    def __init__(self, loop: dict[str, Any], handed: dict[str, tuple[Any, bytes | None]]) -> None:
         self._loop = loop
-        self._plain = plain
-        self._objects = objects
+        self._handed = handed
 
     @classmethod
     def of(cls, agent: Agent, invocation_state: Mapping[str, Any]) -> Deeds:
         """How it is now."""
-        plain: dict[str, Any] = {}
-        objects: dict[str, Any] = {}
-        for key, value in invocation_state.items():
-            if key in OF_THE_LOOP:
-                continue
-            if is_plain(value):
-                plain[key] = copy_value(value)
-            else:
-                objects[key] = value
-        return cls(_loop_of(agent, invocation_state), plain, objects)
+        handed = {key: (value, likeness(value)) for key, value in invocation_state.items() if key not in OF_THE_LOOP}
+        return cls(_loop_of(agent, invocation_state), handed)
 
     def since(self, agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any] | None:
         """What has been done since then, as an item tells it; None if nothing was."""
@@ -63,18 +55,27 @@ class Deeds:
         put: dict[str, Any] = {}
         lost: dict[str, str] = {}
         for key, value in invocation_state.items():
-            if key in OF_THE_LOOP:
+            if key in OF_THE_LOOP or (key in self._handed and _is_still(value, *self._handed[key])):
                 continue
             if is_plain(value) and isinstance(key, str):
-                if key not in self._plain or not is_exactly(self._plain[key], value):
-                    put[key] = copy_value(value)
-            elif key not in self._objects or self._objects[key] is not value:
+                put[key] = copy_value(value)
+            else:
                 lost[str(key)] = f"{type(value).__module__}.{type(value).__qualname__}"
-        gone = [key for key in (*self._plain, *self._objects) if key not in invocation_state]
+        gone = [key for key in self._handed if key not in invocation_state]
         told = {"set": put, "deleted": gone, "not recorded": lost}
         if any(told.values()):
             did["invocation_state"] = {name: one for name, one in told.items() if one}
         return did or None
+
+
+def _is_still(value: Any, before: Any, known: bytes | None) -> bool:
+    """Whether a value is what was there before; of what is no plain data, whether it is the same object."""
+    if known is None:
+        return value is before
+    if likeness(value) == known:
+        return True
+    then = value_of(known)
+    return is_exactly(then, value) if is_plain(then) else value is before
 
 
 def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
