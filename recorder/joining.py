@@ -29,10 +29,10 @@ from .flow_logger import Logger, checked_logger
 from .locate import open_store
 from .log_end import LAST_KINDS, LogEnd, Patience, last_round, may_be_added
 from .memory_store import MemoryStore
-from .metrics import Metrics
 from .recording import EffectContext
 from .run_log import Making, RunLog, StorePolicy
 from .run_recorder import RunRecorder
+from .run_writer import RunWriter
 from .scope import Scope, TaskPath, current, entered, scope_is_carried
 from .signals import RecordingStopped, ReplayStopped
 from .stack import FRAMES_OF_A_RUN, has_room
@@ -90,14 +90,8 @@ class JoinedRecorder(RunRecorder):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
         if not has_room(FRAMES_OF_A_RUN):  # or it might be joined, and never left
             raise RecursionError(f"too little stack left to join {run}")
-        self.measured = Metrics()
+        RunWriter.__init__(self, attachment=attachment)  # a run of its own does not begin
         self.given: dict[str, Any] = {}
-        self.captured = None
-        self.attachment, self.guard = attachment, None
-        self.context = None
-        self.threads, self.due_threads, self.open_streams = {}, {}, {}
-        self._calls = 0
-        self._answered = (-1, "")
         if attachment is not None:
             self.store, self.info, self.log = attachment.store, attachment.info, attachment.log
             self.given = {"input": attachment.input, "params": attachment.params}

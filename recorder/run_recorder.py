@@ -1,4 +1,6 @@
-"""Records one run: its rounds, calls and decisions, and the payload that they change.
+"""Records one run: its rounds and decisions, and the payload that they change.
+
+What it does as anybody who adds to a run is in `run_writer`: calls, values that are read, events of the user's own.
 
 What must be consistent with the order of events (the number of a call, the payload and its hash) is worked out where
 the event gets its place in the log: `RunLog` calls the function that makes the data when no other event can come
@@ -10,21 +12,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .agent_cache import StoredCache
 from .ambient import Captured
 from .attaching import Attachment, Guard
-from .covered import covering
 from .environment import place_of, process_identity, python_versions
 from .error_info import error_info as error_info
 from .error_info import text_of as text_of
-from .errors import ChangeRefused, RecordingFailed, StoreError, UsageError
+from .errors import ChangeRefused, StoreError, UsageError
 from .events import (
     CallKind,
     Data,
     InterruptRaisedData,
-    OpenData,
     PayloadChangedData,
     ReportData,
     RoundFinishedData,
@@ -34,24 +34,18 @@ from .events import (
     RunStartedData,
     RunSuspendedData,
     StepDecidedData,
-    ValueReadData,
 )
 from .introspection import clean, isinstance_of
 from .live_payload import LivePayload, RecordedChange
 from .locate import resolve_store
 from .memory_store import MemoryStore
-from .metrics import Metrics
 from .named_code import named_code
 from .payload import LATEST
-from .reads import Value, call_site
-from .run_log import Making, RunLog, StorePolicy
-from .scope import Scope, current
+from .run_log import RunLog, StorePolicy
+from .run_writer import RunWriter, text_keys
 from .signals import RecordingStopped
 from .stack import FRAMES_OF_A_RUN, has_room
 from .store import EventStore, RunInfo, new_uid
-
-if TYPE_CHECKING:
-    from .calls import Call
 
 logger = logging.getLogger("agentreplay")
 
@@ -62,7 +56,7 @@ UNDECIDED: Final = "Undecided"
 """The step word of a round that ended without a decision."""
 
 
-class RunRecorder:
+class RunRecorder(RunWriter):
     """The recording of one run.
 
     Args:
@@ -118,9 +112,10 @@ class RunRecorder:
             raise UsageError(f'there is no payload applier "{applier}"; choose one of {", ".join(sorted(LATEST))}')
         if on_store_error not in ("raise", "warn"):
             raise UsageError(f'on_store_error is "raise" or "warn", not "{on_store_error}"')
-        given = _text_keys(params or {}, "params")
+        given = text_keys(params or {}, "params")
         if not has_room(FRAMES_OF_A_RUN):  # or the run might begin, and never end
             raise RecursionError(f"too little stack left to record a run of {agent}")
+        super().__init__(captured, attachment, guard)
         self.agent = clean(agent)
         self.applier = applier
         self.applier_options = dict(applier_options or {})
@@ -130,26 +125,16 @@ class RunRecorder:
         self.decided: Mapping[str, Any] | None = None
         self.decided_before: Mapping[str, Any] | None = None
         self.last_step: str | None = None
-        self.measured = Metrics()
         self.interrupts: list[InterruptRaisedData] = []
         self.questions = 0
         self._model_calls_begin_rounds = model_calls_begin_rounds
         self._round_open = False
         self._round_started = 0.0
-        self._calls = 0
-        self._answered = (-1, "")
         place = place_of(entry_point)
         named = named_code() if parent is None else None
         known = {"code": place, "named": named}
         self.note = {key: at for key, at in known.items() if at is not None} or None  # see `EventStore.note`
-        self.captured = captured
-        self.attachment = attachment
-        self.guard = guard
-        self.context: Any = None
         self.ending: Any = None
-        self.open_streams: dict[Call, None] = {}  # calls whose streams were neither read to the end nor closed
-        self.due_threads: dict[object, float] = {}  # started or submitted at that time, and not at work yet
-        self.threads: dict[int, int] = {}  # the ident of each that the run has started, and how often it is at work
         if attachment is not None:
             self.store, self.info = attachment.store, attachment.info
             self.payload = LivePayload(attachment.payload, self.store.redactor)
@@ -199,80 +184,12 @@ class RunRecorder:
         except RecordingStopped as stopped:
             raise stopped.failure from stopped.failure.__cause__
 
-    # -- appending ----------------------------------------------------------------------------------
-
-    @property
-    def recording(self) -> bool:
-        """Whether effects are still to be recorded; see `RunLog.recording`."""
-        return self.log.recording
-
-    @property
-    def failure(self) -> RecordingFailed | None:
-        """What the run is to raise because its store failed; None also where it goes on unrecorded."""
-        return self.log.failure if self.log.policy == "raise" else None
-
-    @property
-    def round(self) -> int:
-        """The round that runs, or the last one; 0 before the first."""
-        return self.log.round
-
-    def read(
-        self,
-        source: str,
-        make: Callable[[], Value],
-        *,
-        what: str | None = None,
-        arguments: dict[str, Any] | None = None,
-        site: str | None = None,
-    ) -> Value:
-        """Read a value that is different each time, and record it; or take the one that was recorded.
-
-        Args:
-            source: where it is from: clock, random, uuid, env, or a name of the user's own.
-            make: reads it.
-            what: is read of the source, where that is captured.
-            arguments: that decide between which values chance chooses.
-            site: where; by default the nearest place in the user's code.
-        """
-        site = site or call_site()
-        what = None if what is None else clean(what)
-        if self.attachment is not None:
-            found = self.attachment.read(source, what, site, self.here(), arguments)
-            if found is not None:
-                recorded: Value = found[0]
-                return recorded
-        value = make() if self.captured is None else covering(make)
-        self.emit(
-            "value.read",
-            ValueReadData(source=clean(source), site=site, what=what, arguments=arguments, value=value),
-        )
-        return value
+    # -- rounds -------------------------------------------------------------------------------------
 
     @property
     def in_round(self) -> bool:
         """Whether a round is under way."""
         return self._round_open
-
-    def here(self) -> Scope | None:
-        """The scope of the running code, if it belongs to this run."""
-        scope = current.get()
-        return scope if scope is not None and scope.recorder is self else None
-
-    def emit(self, kind: str, data: Making, *, scope: Scope | None = None) -> None:
-        """Append an event of this run; see `RunLog.emit`. It happened in `scope`, by default where the code stands."""
-        self.log.emit(kind, data, scope=scope or self.here())
-
-    def _post(self, kind: str, data: Making) -> None:
-        """Append an event among others, the last of which is waited for."""
-        self.log.post(kind, data, scope=self.here())
-
-    def event(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Append an event of the user's own kind, "x.<name>"."""
-        if not kind.startswith("x.") or kind == "x.":
-            raise UsageError(f'an event of your own is named "x.<name>", not "{kind}"')
-        self.emit(clean(kind), OpenData(**_text_keys(data, "the data of an event")))
-
-    # -- rounds and calls ---------------------------------------------------------------------------
 
     def start_round(self) -> int:
         """Begin the next round; returns its number, from 1.
@@ -325,10 +242,6 @@ class RunRecorder:
         duration = round(self.round_seconds, 6)
         return RoundFinishedData(outcome=outcome, payload_hash=self.payload.hash, duration=duration)
 
-    def warn_of_late(self, what: str) -> None:
-        """Tell `logging` of something that came after the end of the run, and is not recorded."""
-        logger.warning("%s has ended; %s came after it, and was neither made nor recorded", self.info.id, what)
-
     def _warn(self, message: str) -> None:
         """Say something in the record and through `logging`."""
         logger.warning("%s, round %d: %s", self.info.id, self.round, message)
@@ -356,11 +269,6 @@ class RunRecorder:
             self._post("round.started", self._round_starts)
         return self.number_call()
 
-    def number_call(self) -> str:
-        """The next number of a call in the round that runs, as its id."""
-        self._calls += 1
-        return f"{self.round}.{self._calls}"
-
     def become(
         self, payload: Any, *, round: int, usage: Mapping[str, Any], decided: Mapping[str, Any] | None = None
     ) -> None:
@@ -373,17 +281,6 @@ class RunRecorder:
     def count_from(self, number: int) -> None:
         """Number the calls of the round that runs from there on: so many of it are in the record already."""
         self._calls = max(self._calls, number)
-
-    def answered(self, call: str, round: int, within: str | None, usage: Mapping[str, Any]) -> None:
-        """Note that a model call returned, and its usage; for the function that makes the call's last event."""
-        if within is None:
-            self._answered = round, call
-        self.measured.count_model(usage)
-
-    def asked_by_model(self) -> dict[str, Any]:
-        """The source of what a decision asks for: the model call of this round that returned last, if one did."""
-        round, call = self._answered
-        return {"kind": "model", "call": call} if round == self.round else {"kind": "model"}
 
     def decide(self, decision: Mapping[str, Any], raw: str | None = None) -> None:
         """Record what the round decided, a NextStep in camelCase."""
@@ -588,36 +485,6 @@ class RunRecorder:
             ),
         )
 
-    def metrics(self) -> dict[str, Any]:
-        """Counts and usage so far, in the shape of the AgentResult contract."""
-        with self.log.lock:
-            return self.measured.document(self.round)
-
-    def close(self) -> None:
-        """End the recording: wait for what is not committed yet.
-
-        Raises:
-            RecordingFailed: it cannot be, and the policy is to raise. Not if that was raised before.
-        """
-        try:
-            self.log.close()
-        except RecordingStopped as stopped:
-            raise stopped.failure from stopped.failure.__cause__
-
-    async def aclose(self) -> None:
-        """`close`, without holding up the event loop."""
-        try:
-            await self.log.aclose()
-        except RecordingStopped as stopped:
-            raise stopped.failure from stopped.failure.__cause__
-
 
 def _lacks(pointer: str) -> str:
     return f"requested, but not in the payload after the change: {pointer}"
-
-
-def _text_keys(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
-    for key in mapping:
-        if not isinstance(key, str):
-            raise UsageError(f"the keys of {what} are texts, not {type(key).__name__}")
-    return {clean(key): value for key, value in mapping.items()}
