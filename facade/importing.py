@@ -22,7 +22,7 @@ def import_file(
         path: the file; of Strands, the folder of a session.
         format: "cassette", "swe-agent", "mini-swe-agent", "inspect" or "strands"; found from the file unless given.
         store: a store, or the URL of one; by default the one that is found from here.
-        salvage: of a damaged cassette, keep what is sound.
+        salvage: of a damaged cassette or session of Strands, keep what is sound.
 
     Returns:
         The names of its runs in the store, such as ["run7"]; of those that were there already, too.

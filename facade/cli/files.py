@@ -39,7 +39,7 @@ def list_formats(ctx: click.Context, parameter: click.Parameter, value: bool) ->
 @click.option(
     "--formats", is_flag=True, is_eager=True, expose_value=False, callback=list_formats, help="List the formats."
 )
-@click.option("--salvage", is_flag=True, help="Of a damaged cassette, keep what is sound and list what is not.")
+@click.option("--salvage", is_flag=True, help="Of what is damaged, keep what is sound and list what is not.")
 @json_option
 def import_(files: tuple[str, ...], store: str | None, wanted: str | None, salvage: bool, as_json: bool) -> int:
     """Import cassettes, and recorded runs of other tools.
@@ -48,6 +48,9 @@ def import_(files: tuple[str, ...], store: str | None, wanted: str | None, salva
     importing it again finds the runs that are there. Of another tool's file, what has no place in a run is kept in it
     as a report and counted as unknown. The runs of a cassette are added as they were recorded; one that is here already
     is completed by what it lacks, and one that differs from it is refused.
+
+    A cassette that is damaged is refused, with exit code 3 and nothing stored, and so is a session directory of Strands
+    with a file that is damaged or missing. With --salvage what is sound of it is kept, and what is not is listed.
 
     With --json: {runs, read, imported, unknown, damaged}, of all files together.
     """

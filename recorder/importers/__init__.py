@@ -109,7 +109,8 @@ def import_file(
         store: where the runs go.
         format: one of `FORMATS`; found from the file unless given.
         progress: called as it goes on, for a progress bar.
-        salvage: of a damaged cassette, keep what is sound. Files of other tools are always read as far as they go.
+        salvage: of a damaged cassette or session of Strands, keep what is sound. Files of other tools are always read
+            as far as they go.
 
     Raises:
         ImportFailed: the file cannot be imported; nothing of it was stored.
@@ -136,7 +137,7 @@ def import_source(
     try:
         if isinstance(importer, Cassette):
             return importer.add(source, store, salvage=salvage, progress=progress)
-        work = Importing(source, importer.name, store.redactor)
+        work = Importing(source, importer.name, store.redactor, salvage=salvage)
         built = list(importer.runs(work))
         uids = [run_uid(source.address, importer.name, index) for index in range(len(built))]
         known = [_known(store, uid) for uid in uids]

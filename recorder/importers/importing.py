@@ -54,12 +54,14 @@ class Importing:
         format: the importer's name.
         redactor: the store's.
         tally: to be kept up to date.
+        salvage: whether to keep what is sound of a damaged source, where the format refuses one otherwise.
     """
 
     source: SourceFile
     format: str
     redactor: Redactor
     tally: Tally = field(default_factory=Tally)
+    salvage: bool = False
     _begun: int = 0
 
     def run(
