@@ -125,14 +125,17 @@ async def swallow_everything() -> None:
 
 
 @pytest.mark.parametrize("after", [None, wait_for_ever, wait_beside_a_heartbeat, swallow_everything])
-def test_a_missing_call_is_found_where_all_wait(after: Callable[[], Any] | None) -> None:
+def test_a_missing_call_is_found_where_all_wait(
+    after: Callable[[], Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the log expects next is never asked for: said at once, whatever the code waits for instead."""
+    monkeypatch.setattr("agentreplay.replay.turns.PATIENCE", 60.0)
     store = MemoryStore()
     asyncio.run(looking("a", "b").arun({}, store=store))
     started = time.perf_counter()
     with pytest.raises(ar.Divergence) as raised:
         ar.replay("run1", looking("a", after=after), store=store)
-    assert time.perf_counter() - started < 2.0  # patience would be longer
+    assert time.perf_counter() - started < 30  # patience would be longer
     difference = raised.value.difference
     assert (difference.kind, difference.step, difference.call) == ("missing call", 1, "1.2")
 
@@ -165,13 +168,13 @@ def test_parallel_calls_that_became_sequential_are_no_divergence() -> None:
 
 
 def test_a_timeout_takes_no_time() -> None:
-    """Timers fire by the log, so that waiting half a second takes none."""
+    """Timers fire by the log, so that waiting two seconds takes none."""
     store = MemoryStore()
 
     @ar.agent("patient")
     async def step(i: int, context: ar.Context) -> ar.Complete[str]:
         try:
-            await asyncio.wait_for(look("a", 30), 0.5)
+            await asyncio.wait_for(look("a", 30), 2)
         except TimeoutError:
             return ar.Complete("timeout")
         return ar.Complete("found")
@@ -179,7 +182,7 @@ def test_a_timeout_takes_no_time() -> None:
     asyncio.run(step.arun({}, store=store))
     started = time.perf_counter()
     assert ar.replay("run1", step, store=store).result.value == "timeout"  # type: ignore[union-attr]
-    assert time.perf_counter() - started < 0.4
+    assert time.perf_counter() - started < 1.9
 
 
 def test_a_replay_runs_in_the_loop_that_is_there() -> None:
