@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from ..recorder.ambient import SOURCES
 from .changes import Change
 from .ignoring import KINDS, SAID, rules_for
 from .nearest import RecordedCall
@@ -27,6 +28,11 @@ _MEANINGS: Final = {
     "missing call": "leave this call out",
     "extra call": "make this call",
 }
+_ANOTHER_CONVERSATION: Final = (
+    "The conversation that the code brings with it is another one than then, as where it is kept and has gone on "
+    "since. Bring that of then; or, of an agent that an adapter records, name what makes the agent instead of what "
+    "invokes it, and it is given the recorded one."
+)
 COMPARED: Final = {
     "another value read": "read",
     "another decision": "decision",
@@ -72,6 +78,8 @@ def hint_for(
     whole = any(not change.keys for change in changes)
     # A rule for a whole decision or payload would leave nothing to compare.
     rule = _rule(compared, name, changes) if compared == "read" or not whole else ""
+    if kind == "another value read" and name is not None and name not in SOURCES:
+        return rule + _MEANT.format("read this here")  # it has a name, so it is read through us already
     if kind == "another value read":
         return (
             f"{rule}Read what is different each time through context.now(), context.random, context.uuid4() or "
@@ -79,6 +87,8 @@ def hint_for(
         )
     if compared == "start":
         return f"{rule}The recorded start holds then. " + _MEANT.format("begin with this")
+    if kind == "another message" and step == 0 and any(change.keys[:1] == ("messages",) for change in changes):
+        return f"{_ANOTHER_CONVERSATION} {rule}" + _MEANT.format("begin with this")
     if compared in SAID:
         return rule + _MEANT.format("say this")
     fold = f"agentreplay rerun {shlex.quote(run)} --step {max(step, 1)} --prefix=fold"
@@ -106,7 +116,7 @@ def hint_in_test(difference: Difference, record: str) -> str:
         rest = f", and {len(rules) - _RULES:,} more rules" if len(rules) > _RULES else ""
         shown = ", ".join([json.dumps(rule, ensure_ascii=False) for rule in rules[:_RULES]])
         said = f"If this is different each time: ignore=[{shown}]{rest}. "
-    if difference.kind == "another value read":
+    if difference.kind == "another value read" and (name is None or name in SOURCES):
         said += "Read what is different each time through the context, or record with capture=. "
     meaning = _MEANINGS.get(difference.kind, "say this" if kind in SAID else "do this")
     return f"{said}If the code is meant to {meaning}: {record}"

@@ -286,6 +286,22 @@ def test_a_whole_result_is_not_offered_to_be_ignored() -> None:
     )
 
 
+def test_a_read_of_a_name_is_not_told_to_be_read_through_the_context() -> None:
+    """It is already: another value of it follows from other code."""
+    assert value_difference("another value read", MISSING, {"source": "orders"}, step=1, name="orders").hint == (
+        "If the code is meant to read this here, record the run again; --collect shows what else differs."
+    )
+
+
+def test_another_conversation_at_the_start_says_where_it_may_come_from() -> None:
+    """Only before the first step: later ones are edited by the code itself."""
+    then, now = ({"start": 0, "stop": 0, "messages": messages} for messages in (["a"], ["a", "b"]))
+    brought = "The conversation that the code brings with it is another one than then"
+    assert value_difference("another message", then, now, step=0).hint.startswith(brought)
+    assert brought not in value_difference("another message", then, now, step=1).hint
+    assert brought not in value_difference("another message", {"message": "a"}, {"message": "b"}, step=0).hint
+
+
 def test_a_read_names_its_source_and_line() -> None:
     """What differs is what was read."""
     difference = value_difference("another value read", 1, 2, step=3, name="clock", site="a.py:5")

@@ -24,17 +24,19 @@ from strands.hooks import (
     HookOrder,
     MessageAddedEvent,
 )
+from strands.interrupt import _InterruptState
 from strands.middleware import ExecuteToolContext, ExecuteToolStage, InvokeModelContext, InvokeModelStage
 from strands.types.tools import AgentTool
 
 from ..agent_result import AgentResult
 from ..attaching import waiting
 from ..calls import Effect
+from ..copying import copy_value
 from ..errors import UsageError
 from ..plain import is_plain
 from ..run_recorder import RunRecorder, text_of
 from ..scope import current
-from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, response_ids
+from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, refuse_answer, response_ids
 from .strands_conversation import ConversationLog
 from .strands_deeds import is_exactly
 from .strands_model import ModelSeam
@@ -45,6 +47,9 @@ from .strands_tools import Place, RecordedTool, effect_for, place, redo, unknown
 
 FIRST: Final = HookOrder.SDK_FIRST - 1
 LAST: Final = HookOrder.SDK_LAST + 1
+
+ASKED_BEFORE: Final = "interrupt_state"
+"""The parameter that holds what an agent waits for when a run begins: it was restored from what a session has kept."""
 
 DEFAULT_NAMES: Final = ("Strands Agents", "default")
 """What the SDK calls an agent that was given no name, and no id."""
@@ -103,6 +108,7 @@ class RecordedAgent(RecordedInvocations):
         agent: Agent = target
         params = dict(given["params"] or {})
         agent.messages[:] = given["messages"]
+        agent._interrupt_state = _asked_before(params.pop(ASKED_BEFORE, None), given["input"])
         kept = agent.state.get()
         for key in [key for key in kept if key not in (given["payload"] or {})]:
             agent.state.delete(key)
@@ -124,8 +130,16 @@ def name_of(agent: Agent) -> str:
     return next((one for one in (agent.name, agent.agent_id) if one and one not in DEFAULT_NAMES), agent.name)
 
 
+def _asked_before(recorded: Mapping[str, Any] | None, prompt: Any) -> _InterruptState:
+    """What an agent had asked before a run began; nothing, whatever it has asked by now, unless the run says so."""
+    if recorded is not None:
+        return _InterruptState.from_dict(copy_value(dict(recorded)))
+    refuse_answer(prompt)
+    return _InterruptState()
+
+
 def _params_of(agent: Agent, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What an invocation was given beside its prompt, as far as it can be recorded."""
+    """What an invocation was given beside its prompt, as far as it can be recorded, and what it is an answer to."""
     params = {key: options[key] for key in ("limits", "structured_output_prompt") if options.get(key) is not None}
     model = options.get("structured_output_model") or agent._default_structured_output_model
     if model is not None:
@@ -133,6 +147,8 @@ def _params_of(agent: Agent, options: Mapping[str, Any]) -> dict[str, Any]:
     state = options.get("invocation_state")
     if isinstance(state, Mapping) and (plain := {key: one for key, one in state.items() if is_plain(one)}):
         params["invocation_state"] = plain
+    if agent._interrupt_state.activated and is_plain(asked := agent._interrupt_state.to_dict()):
+        params[ASKED_BEFORE] = copy_value(asked)  # of which the invocation takes the answers out
     return params
 
 
@@ -177,6 +193,7 @@ class AgentRun(SdkRun):
         if attachment is not None:
             self.state.take_over()
             if attachment.restores():
+                self.agent._interrupt_state.deactivate()  # which was answered in the rounds before
                 self.conversation.follow()
                 return None  # it has been asked in the rounds before
         self.conversation.begin()

@@ -198,6 +198,20 @@ def response_ids(prompt: Any) -> list[str]:
     return [one["interruptResponse"].get("interruptId", "") for one in prompt]
 
 
+def refuse_answer(prompt: Any) -> None:
+    """Refuse to begin a run anew with an answer, where it does not hold what was asked before it.
+
+    Raises:
+        UsageError: the prompt is an answer.
+    """
+    if response_ids(prompt):
+        raise UsageError(
+            "the run begins with the answer to a question that was asked before it, in another process, and does not "
+            "hold what the agent had brought with it then; name a function that gives the answer to an agent that "
+            "waits for it, or answer the run that asked with `agentreplay resume RUN --answer NAME=JSON`"
+        )
+
+
 class SdkBlock(RecordedBlock):
     """The block of one invocation. Its scope is entered step by step, by whoever drives the events."""
 

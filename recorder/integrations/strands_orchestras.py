@@ -10,19 +10,29 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from strands import Agent
 from strands.hooks import AfterNodeCallEvent, BeforeNodeCallEvent
 from strands.multiagent.base import MultiAgentBase, Status
 
 from ..agent_result import AgentResult, Interrupt
+from ..copying import copy_value
+from ..plain import is_plain
 from ..run_recorder import RunRecorder
 from ..scope import current
 from .strands_agents import FIRST, LAST, name_of, record_agent
-from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
+from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, refuse_answer
 from .strands_calls import SITE
 from .strands_settings import Settings
+
+RESTORED: Final = "multi_agent_state"
+"""The parameter that holds where a graph or swarm goes on, as a session manager has restored it."""
+
+_NOTHING_DONE: Final[dict[str, Any]] = {
+    "_internal_state": {"interrupt_state": {"interrupts": {}, "context": {}, "activated": False}}
+}
+"""The state of a graph or swarm that begins from its beginning."""
 
 
 def record_orchestra(orchestra: Any, settings: Settings, name: str | None = None) -> None:
@@ -65,15 +75,36 @@ class RecordedOrchestra(RecordedInvocations):
         """The block of a new run. The nodes are looked at only now: a swarm has none yet when plugins come to it."""
         _record_nodes(self.target, self.settings)
         make = functools.partial(OrchestraRun, orchestra=self.target)
-        return SdkBlock(self.name, {}, make=make, input=prompt, params=None, **self.settings.of_block())
+        params = _restored(self.target)
+        return SdkBlock(self.name, {}, make=make, input=prompt, params=params, **self.settings.of_block())
 
     async def invoke_again(self, target: Any, given: Mapping[str, Any]) -> Any:
-        """Execute the graph or swarm with the task that it was given."""
+        """Execute the graph or swarm with the task that it was given, from where it was then."""
+        restored = (given["params"] or {}).get(RESTORED)
+        if restored is not None:
+            target.deserialize_state(copy_value(restored))
+        else:
+            refuse_answer(given["input"])
+            if _goes_on(target):
+                target.deserialize_state(_NOTHING_DONE)
         return await target.invoke_async(given["input"])
 
     def is_end(self, result: Any) -> bool:
         """Whether a result is that of the whole; nodes have their own, further in."""
         return hasattr(result, "status")
+
+
+def _goes_on(orchestra: Any) -> bool:
+    """Whether a session manager has brought a graph or swarm to where an earlier execution was."""
+    return bool(getattr(orchestra, "_resume_from_session", False))
+
+
+def _restored(orchestra: Any) -> dict[str, Any] | None:
+    """Where a graph or swarm goes on, as a parameter of its execution; None where it begins from its beginning."""
+    if not _goes_on(orchestra):
+        return None
+    state = orchestra.serialize_state()
+    return {RESTORED: copy_value(state)} if is_plain(state) else None
 
 
 class OrchestraRun(SdkRun):
