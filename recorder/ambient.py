@@ -18,9 +18,10 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import UsageError
+from .events import SOURCES
 
 if TYPE_CHECKING:
     from .attaching import Attachment
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 Capture: TypeAlias = Iterable[str] | str | None
 """Which reads are captured: some of `SOURCES`, "all", or None for those that the run around captures."""
-
-SOURCES: Final = ("clock", "env", "random", "uuid")
 
 
 def sources_of(capture: Capture) -> frozenset[str] | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -275,8 +275,12 @@ class TimerFiredData(Data):
     turn: int | None = None
 
 
+SOURCES: Final = ("clock", "env", "random", "uuid")
+"""What values are read of that are different each time, by the names of these sources; others are the user's own."""
+
+
 class ValueReadData(Data):
-    """`source` is clock, random, uuid, env, or a name of the user's own; `site` is "file.py:line".
+    """`source` is one of `SOURCES`, or a name of the user's own; `site` is "file.py:line".
 
     `what` is what was read of it where that was captured, such as "time.time" or the name of a variable of the
     environment; None where it was read through the context. `arguments` are those that decide between which values

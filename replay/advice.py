@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..recorder.ambient import SOURCES
+from ..recorder.events import SOURCES
 from .changes import Change
 from .ignoring import KINDS, SAID, rules_for
 from .nearest import RecordedCall

@@ -27,10 +27,10 @@ import agentreplay as ar
 import ambient_agents
 import pytest
 from agentreplay.recorder import loop, run_log
-from agentreplay.recorder.ambient import SOURCES, sources_of
+from agentreplay.recorder.ambient import sources_of
 from agentreplay.recorder.ambient_frames import home_of, whose_file, whose_names
 from agentreplay.recorder.errors import UsageError
-from agentreplay.recorder.events import Event
+from agentreplay.recorder.events import SOURCES, Event
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.store import EventStore
 from agentreplay.recorder.values import decode

@@ -104,7 +104,7 @@ def read_session(folder: str | os.PathLike[str]) -> SessionFolder:
 
 def _walk(path: Path, read: SessionFolder) -> list[str]:
     """The JSON files of a folder, in order; what else there is goes to where the source has it."""
-    files = []
+    files: list[str] = []
 
     def closed(error: OSError) -> None:
         inside = Path(error.filename or path).relative_to(path).as_posix()
