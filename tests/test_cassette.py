@@ -47,7 +47,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "cassettes"
-EARLIER = sorted((FIXTURES / "version_1").glob("*.*.jsonl"))
+EARLIER = sorted((FIXTURES / "version_1").glob("*.jsonl"))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -638,7 +638,7 @@ def test_recorded_cassettes_open_for_ever(path: Path, store: EventStore, file: P
 
 def test_a_cassette_is_written_as_version_1_always_was(store: EventStore, file: Path) -> None:
     """Who changes what is written raises the version, and goes on reading this one."""
-    path = FIXTURES / "version_1" / "every_line.jsonl"
+    path = FIXTURES / "version_1" / "lines" / "every_line.jsonl"
     home = MemoryStore()
     assert exported(home, record_every_line(home).uid, file) == path.read_bytes()
     assert import_file(path, store).damaged == 0
