@@ -677,3 +677,18 @@ def new_event(kind: str, *, data: Mapping[str, Any] | Data, **envelope: Any) -> 
         pydantic.ValidationError: a required field is missing or has the wrong type.
     """
     return EVENT_OF_KIND.get(kind, UnknownEvent)(kind=kind, data=data, **envelope)
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """An event of a log as it is told in JSON, by the command line and the web API alike."""
+    return {
+        "seq": event.seq,
+        "round": event.round,
+        "kind": event.kind,
+        "version": event.version,
+        "time": event.time.isoformat(timespec="microseconds"),
+        "within": event.within,
+        "task": event.task,
+        "data": event.data.model_dump(),
+        "hash": event.hash,
+    }

@@ -12,7 +12,7 @@ from flask import Response
 from werkzeug.exceptions import NotFound
 
 from ..recorder.errors import CorruptLog, UsageError
-from ..recorder.events import Event
+from ..recorder.events import Event, event_json
 from ..recorder.store import RunInfo
 from ..replay.between import EDITS, stored_part
 from ..replay.changes import MISSING, to_json
@@ -451,19 +451,4 @@ def unread_json(event: Unread) -> dict[str, Any]:
         "data": None,
         "hash": row.hash,
         "problem": event.problem,
-    }
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    """What the API says of an event."""
-    return {
-        "seq": event.seq,
-        "round": event.round,
-        "kind": event.kind,
-        "version": event.version,
-        "time": event.time.isoformat(timespec="microseconds"),
-        "within": event.within,
-        "task": event.task,
-        "data": event.data.model_dump(),
-        "hash": event.hash,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..recorder.events import Event
+from ..recorder.events import Event, event_json
 from ..recorder.following import follow
 from ..recorder.store import EventStore, RunInfo
 from .output import print_json
@@ -43,15 +43,4 @@ def _gone(info: RunInfo) -> str:
 
 def row_of_event(info: RunInfo, event: Event) -> dict[str, Any]:
     """What `tail --json` says of an event."""
-    return {
-        "run": info.id,
-        "seq": event.seq,
-        "round": event.round,
-        "kind": event.kind,
-        "version": event.version,
-        "time": event.time.isoformat(timespec="microseconds"),
-        "within": event.within,
-        "task": event.task,
-        "data": event.data.model_dump(),
-        "hash": event.hash,
-    }
+    return {"run": info.id, **event_json(event)}
