@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from .editing import listed, patch_of, secrets, single, values
+from .code_options import allow_option, app_option, given_options, ignore_option, max_rounds_option, reuse_option
+from .editing import patch_of, secrets, values
 from .group import DIFFERENCE
 from .options import VerbCommand, json_option, store_option
-from .record import parameters
-from .replaying import allow_option, app_option, ignore_option, max_rounds_option
 from .streams import say
 
 if TYPE_CHECKING:
@@ -80,11 +79,7 @@ NO_SUCH: Final = (126, 127)
     help="Create or replace a value of the payload, at each step that is asked.",
 )
 @click.option("--patch", multiple=True, metavar="FILE", callback=patch_of, help="Apply a JSON Patch to the payload.")
-@click.option(
-    "--add-message", "messages", multiple=True, metavar="JSON", callback=listed, help="Add to the conversation."
-)
-@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", callback=parameters, help="A parameter.")
-@click.option("--input", "given_input", multiple=True, metavar="JSON", callback=single, help="Another input; once.")
+@given_options
 @click.option(
     "--secret",
     "hidden",
@@ -93,7 +88,7 @@ NO_SUCH: Final = (126, 127)
     help="The secret that a token stands for in the payload, from a variable.",
 )
 @allow_option
-@click.option("--reuse", is_flag=True, help="Give live calls that ask what was recorded the recorded answers.")
+@reuse_option
 @click.option(
     "--prefix",
     type=click.Choice(["execute", "fold"]),

@@ -7,62 +7,17 @@ from typing import Any, Final
 
 import click
 
-from .editing import assumed, listed, patch_of, secrets, single, values
-from .options import Function, VerbCommand, json_option, run_argument, store_option
-from .record import parameters
-
-
-def app_option(verb: Function) -> Function:
-    """`--app`, the code that is executed."""
-    return click.option(
-        "--app",
-        metavar="FILE:NAME",
-        help="The code to execute: FILE.py:NAME or MODULE:NAME, an agent, a step, or a function that opens "
-        "agentreplay.record. By default what [tool.agentreplay] app= in pyproject.toml says, else what recorded the "
-        "run into this store on this machine.",
-    )(verb)
-
-
-def ignore_option(verb: Function) -> Function:
-    """`--ignore RULE`, any number of times."""
-    return click.option(
-        "--ignore",
-        multiple=True,
-        metavar="RULE",
-        help="What is different each time, such as 'tool:search:$.request_id'. May be repeated.",
-    )(verb)
-
-
-def allow_option(verb: Function) -> Function:
-    """`--allow NAME`, any number of times."""
-    return click.option(
-        "--allow",
-        multiple=True,
-        metavar="NAME",
-        help="An irreversible tool that a re-run may call. May be repeated.",
-    )(verb)
-
-
-def secret_option(verb: Function) -> Function:
-    """`--secret PATH=env:VAR`, any number of times."""
-    return click.option(
-        "--secret",
-        "hidden",
-        multiple=True,
-        metavar="PATH=env:VAR",
-        callback=secrets,
-        help="The secret that a token stands for in the payload, from a variable.",
-    )(verb)
-
-
-def max_rounds_option(verb: Function) -> Function:
-    """`--max-rounds N`."""
-    return click.option(
-        "--max-rounds",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="End the run after N rounds, counted from its start. By default what it was given when it was recorded.",
-    )(verb)
+from .code_options import (
+    allow_option,
+    app_option,
+    given_options,
+    ignore_option,
+    max_rounds_option,
+    reuse_option,
+    secret_option,
+)
+from .editing import assumed, patch_of, values
+from .options import VerbCommand, json_option, run_argument, store_option
 
 
 @click.command(
@@ -218,14 +173,10 @@ def replay(
     help="What a model call of step N gives, instead of being made.",
 )
 @click.option("--skip", multiple=True, metavar="CALL", help="A call of step N that is not made and gives null.")
-@click.option(
-    "--add-message", "messages", multiple=True, metavar="JSON", callback=listed, help="Add to the conversation."
-)
-@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", callback=parameters, help="A parameter.")
-@click.option("--input", "given_input", multiple=True, metavar="JSON", callback=single, help="Another input; once.")
+@given_options
 @secret_option
 @allow_option
-@click.option("--reuse", is_flag=True, help="Give live calls that ask what was recorded the recorded answers.")
+@reuse_option
 @click.option(
     "--prefix",
     type=click.Choice(["execute", "fold"]),
