@@ -17,6 +17,7 @@ from typing import Any, Final
 from .agent_cache import StoredCache
 from .ambient import Captured
 from .attaching import Attachment, Guard
+from .change_data import CHANGED_IN_PLACE, change_data, lacks
 from .environment import place_of, process_identity, python_versions
 from .error_info import error_info as error_info
 from .error_info import text_of as text_of
@@ -25,7 +26,6 @@ from .events import (
     CallKind,
     Data,
     InterruptRaisedData,
-    PayloadChangedData,
     ReportData,
     RoundFinishedData,
     RoundStartedData,
@@ -48,9 +48,6 @@ from .stack import FRAMES_OF_A_RUN, has_room
 from .store import EventStore, RunInfo, new_uid
 
 logger = logging.getLogger("agentreplay")
-
-CHANGED_IN_PLACE: Final = "an object in the payload was changed in place; use context.change to say why"
-"""The warning of a change that nobody has asked for."""
 
 UNDECIDED: Final = "Undecided"
 """The step word of a round that ended without a decision."""
@@ -234,7 +231,7 @@ class RunRecorder(RunWriter):
             return None
         self._follow()
         if (change := self.payload.changed_in_place()) is not None:
-            self._post("payload.changed", self._change_data(change, "json-patch", {}, warnings=[CHANGED_IN_PLACE]))
+            self._post("payload.changed", change_data(self, change, "json-patch", {}, warnings=[CHANGED_IN_PLACE]))
         if self.decided is None and outcome != "interrupted":  # that round goes on when the run is resumed
             undecided = {"step": UNDECIDED}
             self._post("step.decided", lambda: self._decides(undecided, None))
@@ -260,7 +257,7 @@ class RunRecorder(RunWriter):
             self._told_of_lossy_payload = True
             self._warn("the payload is an object that cannot be recorded; give plain data, such as vars(state)")
         if change.hash_before != change.hash_after:
-            self._post("payload.changed", self._change_data(change, "json-patch", {}))
+            self._post("payload.changed", change_data(self, change, "json-patch", {}))
 
     def next_call(self, kind: CallKind, within: str | None) -> str:
         """The id of a new call, "<round>.<number within it>"; for the function that makes the call's first event."""
@@ -331,8 +328,8 @@ class RunRecorder(RunWriter):
 
         def make() -> Data:
             made.append(self.payload.change(request, name, self.applier_options))
-            warnings = [_lacks(pointer) for pointer in made[0].lacking]
-            return self._change_data(made[0], name, self.applier_options, source, reason, warnings)
+            warnings = [lacks(pointer) for pointer in made[0].lacking]
+            return change_data(self, made[0], name, self.applier_options, source, reason, warnings)
 
         try:
             self.emit("payload.changed", make)
@@ -342,7 +339,7 @@ class RunRecorder(RunWriter):
             self.emit("report", ReportData(source="note", level="error", message=clean(message), content=content))
             raise
         for pointer in [pointer for change in made for pointer in change.lacking]:
-            logger.warning("%s, round %d: %s", self.info.id, self.round, _lacks(pointer))
+            logger.warning("%s, round %d: %s", self.info.id, self.round, lacks(pointer))
 
     def change_whole(
         self,
@@ -363,7 +360,7 @@ class RunRecorder(RunWriter):
 
         def make() -> Data:
             change = self.payload.become(payload(self.payload), given)
-            return self._change_data(change, "json-patch", given, source, reason)
+            return change_data(self, change, "json-patch", given, source, reason)
 
         self.emit("payload.changed", make)
 
@@ -378,42 +375,9 @@ class RunRecorder(RunWriter):
         def make() -> Data | None:
             change = self.payload.put(values, self.applier_options)
             given = self.applier_options
-            return None if change is None else self._change_data(change, "json-patch", given, source, reason)
+            return None if change is None else change_data(self, change, "json-patch", given, source, reason)
 
         self.emit("payload.changed", make)
-
-    def _change_data(
-        self,
-        change: RecordedChange,
-        applier: str,
-        options: Mapping[str, Any],
-        source: Mapping[str, Any] | None = None,
-        reason: str | None = None,
-        warnings: Sequence[str] = (),
-    ) -> Data:
-        here = self.here()
-        within = None if here is None else here.within
-        if source is None:
-            source = {"kind": "action", "call": within} if within else {"kind": "code"}
-            if here is not None and here.task.visit is not None:
-                source |= {"node": here.task.visit.node, "visit": here.task.visit.number}
-        outcome = change.outcome
-        return PayloadChangedData(
-            applier={"name": applier, "version": LATEST[applier]},
-            request=change.request,
-            applied_request=change.applied_request,
-            source=dict(source),
-            reason=None if reason is None else clean(reason),
-            counts=outcome.applied,
-            warnings=[clean(text) for text in (*outcome.warnings, *warnings)],
-            blocked=outcome.blocked_operations,
-            requires_feedback=outcome.requires_feedback,
-            options=dict(options),
-            correction=change.correction,
-            after_turn=self.log.turns if within else None,
-            hash_before=change.hash_before,
-            hash_after=change.hash_after,
-        )
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -484,7 +448,3 @@ class RunRecorder(RunWriter):
                 payload_hash=self.payload.hash,
             ),
         )
-
-
-def _lacks(pointer: str) -> str:
-    return f"requested, but not in the payload after the change: {pointer}"

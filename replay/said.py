@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from ..recorder.change_data import CHANGED_IN_PLACE
 from ..recorder.event_codec import body_of
 from ..recorder.events import Event
-from ..recorder.run_recorder import CHANGED_IN_PLACE
 from .catching_up import REASON
 from .divergence import Kind
 from .script import Script, Strand
