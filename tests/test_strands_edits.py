@@ -9,7 +9,6 @@ import agentreplay as ar
 import pytest
 from agentreplay.recorder.store import EventStore
 from strands import Agent
-from strands.types.exceptions import EventLoopException
 from strands_scripted import Use, World
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -116,29 +115,12 @@ def looping(store: EventStore, made: list[Agent]) -> Any:
     return make
 
 
-@pytest.mark.parametrize(
-    ("step", "edits", "why"),
-    [
-        (1, {"input": "x"}, "input of this run cannot be edited"),
-        (2, {"input": "x"}, "input of this run cannot be edited"),
-        (1, {"params": {"limits": {"turns": 1}}}, "limits of this run cannot be edited"),
-    ],
-)
-def test_an_edit_without_effect_is_refused(step: int, edits: Any, why: str, store: EventStore) -> None:
-    """The message says why, and no model is asked."""
-    made: list[Agent] = []
-    make = looping(store, made)
-    make()("go")
-    with pytest.raises(ar.UsageError, match=why):
-        ar.rerun("run1", make, step, store=store, **edits)
-    assert made[-1].model.world.calls == []
-
-
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_state_that_is_no_object_is_refused(step: int, store: EventStore) -> None:
-    """Keys of it are set instead; within its loop the SDK wraps the error."""
+    """Keys of it are set instead; the error is ours in every step, though the SDK's loop wraps what is raised in it."""
     made: list[Agent] = []
     make = looping(store, made)
     make()("go")
-    with pytest.raises((ar.UsageError, EventLoopException), match="holds values by their keys, so it cannot be 5"):
+    with pytest.raises(ar.UsageError, match="holds values by their keys, so it cannot be 5"):
         ar.rerun("run1", make, step, store=store, set={"": 5})
+    assert made[-1].model.world.calls == []

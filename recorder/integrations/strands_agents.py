@@ -39,6 +39,7 @@ from ..scope import current
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, refuse_answer, response_ids
 from .strands_conversation import ConversationLog
 from .strands_deeds import is_exactly
+from .strands_edits import limits_of, prompt_messages
 from .strands_model import ModelSeam
 from .strands_results import ended_with, text_of_message
 from .strands_settings import Settings
@@ -160,6 +161,8 @@ class AgentRun(SdkRun):
         state, conversation: what is recorded of the agent beside its calls.
     """
 
+    editable = ("limits",)
+
     def __init__(self, recorder: RunRecorder, *, agent: Agent, settings: Settings, **given: Any) -> None:
         super().__init__(recorder, **given)
         self._agent = weakref.ref(agent)
@@ -172,6 +175,7 @@ class AgentRun(SdkRun):
         self._attempts: dict[tuple[int, int], int] = {}
         self._pending: dict[str, Any] | None = None
         self._raw: list[list[str]] = []
+        self._limits: dict[str, Any] | None = None  # of the invocation, where they may be edited
 
     @property
     def agent(self) -> Agent:
@@ -198,6 +202,33 @@ class AgentRun(SdkRun):
                 return None  # it has been asked in the rounds before
         self.conversation.begin()
         return prompt
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Where limits may be edited, the invocation has a dict of this run's: the loop looks at it each time."""
+        limits = given.get("limits")
+        if self._recorder.attachment is None or not (limits is None or isinstance(limits, Mapping)):
+            return dict(given)
+        if self._limits is None:
+            self._limits = dict(limits or {})
+        return {**given, "limits": self._limits}
+
+    def begins_otherwise(self, prompt: tuple[Any] | None, params: Mapping[str, Any]) -> None:
+        """Put the messages of another prompt in the place of the first ones; and have the loop go by other limits.
+
+        Raises:
+            UsageError: they are none of the SDK's; or what the prompt became is not in the conversation any more.
+        """
+        if "limits" in params:
+            limits = limits_of(params["limits"])
+            if self._limits is None:
+                self._limits = limits
+            else:
+                self._limits.clear()
+                self._limits.update(limits)
+        if prompt is not None:
+            messages = prompt_messages(prompt[0])
+            if self._recorder.in_round:  # else the conversation is that of a folded prefix, which has them
+                self.conversation.begins_otherwise(prompt_messages(copy_value(self.input)), messages)
 
     def takes_hold(self) -> None:
         """Enter the seams of the model and the state."""

@@ -20,9 +20,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import CodeType
 from typing import Any, Final, Self
 
+from strands.types.exceptions import EventLoopException
+
 from ..agent_result import AgentResult, RunHandle
 from ..ambient import reads_are_captured
-from ..errors import UsageError
+from ..copying import copy_value
+from ..errors import AgentReplayError, UsageError
 from ..events import InterruptAnsweredData
 from ..introspection import clean
 from ..recording import RecordedBlock, Recording
@@ -49,7 +52,12 @@ class SdkRun(Recording, ABC):
         asked: the SDK's id of an interrupt → the run's, of those that wait for a response.
         answers: the SDK's id of an interrupt → the recorded response, while the run stays open for that.
         invocations: whose run it is.
+        kind: what is invoked, for messages.
+        editable: the parameters that can be others in a re-run.
     """
+
+    kind = "an agent"
+    editable: tuple[str, ...] = ()
 
     def __init__(self, recorder: RunRecorder, **given: Any) -> None:
         super().__init__(recorder, **given)
@@ -88,16 +96,47 @@ class SdkRun(Recording, ABC):
     def edit(self, messages: Sequence[Any], params: Mapping[str, Any], input: tuple[Any] | None) -> None:
         """Take over what was edited for a re-run: a text that is added is a message of the user.
 
+        What an invocation is given, its prompt and its limits, can be another in its first step.
+
         Raises:
-            UsageError: a message is none of the SDK's; or another prompt or parameter is
-                given, which the agent would never see: it has been invoked by then.
+            UsageError: a message, a prompt or limits are none of the SDK's; or they come too late.
         """
-        if edited := [*params, *(["input"] if input is not None else [])]:
+        for name in params:
+            if name not in self.editable:
+                known = f"only {' and '.join(self.editable)} can" if self.editable else "it has none that could"
+                raise UsageError(
+                    f"{name} of this run cannot be edited: of the parameters of {self.kind} of Strands, {known}; "
+                    "invoke it anew with another one"
+                )
+        step = self._recorder.round
+        if (edited := [*params, *(["input"] if input is not None else [])]) and self.recorder.in_round and step > 1:
             raise UsageError(
-                f"{edited[0]} of this run cannot be edited: an agent of Strands is given its prompt and its parameters "
-                "when it is invoked, which is before its first step. Add a message instead, or invoke it anew"
+                f"{edited[0]} of this run cannot be edited in step {step}: {self.kind} of Strands is given its prompt "
+                "and its limits when it is invoked, which is before its first step. Edit them in step 1; or add a "
+                "message here, or set what the step goes by in the state"
             )
+        prompt = None
+        if input is not None:
+            if response_ids(copy_value(self.input)) or response_ids(input[0]):
+                raise UsageError(
+                    "input of this run cannot be edited: it is the answer to a question, or would be one; answer the "
+                    "run that asked with `agentreplay resume RUN --answer NAME=JSON`"
+                )
+            prompt = (copy_value(input[0]),)
+        self.begins_otherwise(prompt, params)
         super().edit([message_of(one) for one in messages], params, input)
+
+    @abstractmethod
+    def begins_otherwise(self, prompt: tuple[Any] | None, params: Mapping[str, Any]) -> None:
+        """Take another prompt, in a tuple, and other parameters in the place of those that were given.
+
+        Raises:
+            UsageError: they are none of the SDK's.
+        """
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """With what options the first invocation is made, of those that were given."""
+        return dict(given)
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -301,7 +340,7 @@ class RecordedInvocations(ABC):
         ]
         return await self.target.invoke_async(responses)
 
-    async def _begun(self, prompt: Any, options: Mapping[str, Any]) -> tuple[SdkBlock, SdkRun, Any]:
+    async def _begun(self, prompt: Any, options: dict[str, Any]) -> tuple[SdkBlock, SdkRun, Any, dict[str, Any]]:
         kept, self._open, self._held = self._open, None, None
         if kept is not None and kept[1].takes(prompt):
             block, run = kept
@@ -310,7 +349,7 @@ class RecordedInvocations(ABC):
             joined(asyncio.get_running_loop(), run.recorder)
             with entered(run.scope):
                 run.goes_on(prompt)
-            return block, run, prompt
+            return block, run, prompt, options
         block = self.block(prompt, options)
         begun = await block.__aenter__()
         assert isinstance(begun, SdkRun)  # what the block makes
@@ -318,15 +357,15 @@ class RecordedInvocations(ABC):
         try:
             with entered(begun.scope):
                 begun.takes_hold()
-                prompt = begun.begins(prompt)
+                prompt, options = begun.begins(prompt), begun.options(options)
         except BaseException as error:
             await block.__aexit__(type(error), error, error.__traceback__)
             raise
-        return block, begun, prompt
+        return block, begun, prompt, options
 
     async def recorded(self, prompt: Any = None, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """The events of an invocation, with a run around it."""
-        block, run, prompt = await self._begun(prompt, options)
+        block, run, prompt, options = await self._begun(prompt, options)
         events: Any = None
         ends = False
         try:
@@ -342,7 +381,8 @@ class RecordedInvocations(ABC):
                     ends = True
                     await self._ended(block, run, event["result"])
                 yield event
-        except BaseException as error:
+        except BaseException as raised:
+            error = _own(raised, run)
             try:
                 with entered(run.scope):
                     await _closed(events)
@@ -350,6 +390,8 @@ class RecordedInvocations(ABC):
                 if not ends:
                     ends = True
                     await block.__aexit__(type(error), error, error.__traceback__)
+            if error is not raised:
+                raise error from None
             raise
         if not ends:
             await block.__aexit__(None, None, None)
@@ -438,6 +480,13 @@ def _without_recording(reduced: Any, recorded: type, cls: type) -> Any:
     if rest and isinstance(rest[0], dict):
         rest[0] = {name: one for name, one in rest[0].items() if name != RECORDED}
     return made, tuple(cls if one is recorded else one for one in given), *rest
+
+
+def _own(error: BaseException, run: SdkRun) -> BaseException:
+    """An error, without what the SDK's loop wraps it in if it is a refusal of ours to go on against a recording."""
+    inner = getattr(error, "original_exception", None)
+    wrapped = isinstance(error, EventLoopException) and isinstance(inner, AgentReplayError)
+    return inner if wrapped and inner is not None and run.recorder.attachment is not None else error
 
 
 async def _closed(events: Any) -> None:

@@ -19,14 +19,19 @@ from uuid import uuid4
 from strands import Agent
 
 from ..copying import copy_value
+from ..errors import UsageError
 from ..likeness import likeness
 from ..messages import Messages
 from ..run_recorder import RunRecorder
 from .strands_calls import SITE
 from .strands_deeds import is_exactly
+from .strands_edits import place_of
 
 SO_FAR: Final = "the conversation so far"
 """Why the first messages of a run are there: the agent had them before it."""
+
+ANOTHER: Final = "another prompt"
+"""Why the messages of a prompt are others in a re-run."""
 
 PINNED: Final = "strands.message"
 """The source of what is read for each message."""
@@ -53,6 +58,7 @@ class ConversationLog:
         self._recorder = recorder
         self._cancelled = cancelled
         self._known = _Known()
+        self._prompt: tuple[int, int] | None = None
         self._caught_up = -1  # with so many changes of the record
 
     def _of(self) -> Agent:
@@ -129,6 +135,24 @@ class ConversationLog:
         else:
             forms = [recorded_form(message) for message in changed]
             self._messages.replace(forms, first, len(kept) - last, why="changed by the agent")
+
+    def begins_otherwise(self, before: list[Any], now: list[Any]) -> None:
+        """Put the messages of another prompt where those of the first one stand; behind all, if it had none.
+
+        Raises:
+            UsageError: they are not there any more, as they were given.
+        """
+        place = self._prompt or place_of(self._messages, before)
+        last = self._messages[-1]["content"] if not before and len(self._messages) else ()
+        asks = any("toolUse" in block for block in last)
+        if place is None or asks:
+            why = "goes on with the tools its conversation ends with" if asks else "had changed its prompt by then"
+            raise UsageError(
+                f"input of this run cannot be edited: the agent {why}. Invoke it anew with another prompt, or "
+                "add a message instead"
+            )
+        self._messages.replace(now, *place, why=ANOTHER)
+        self._prompt = place[0], place[0] + len(now)  # edits of one moment take effect after it, in their order
 
     def follow(self) -> None:
         """Put into the agent's list what the record has and the agent did not say: it was edited, or folded."""

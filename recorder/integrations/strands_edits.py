@@ -1,16 +1,22 @@
 """What a person gives in the place of what a model or a person said, in the SDK's own forms.
 
-A model's answer reaches the agent as a stream, which the SDK puts together again. So a message that was given is taken
-apart into those events of a stream out of which the same message comes. A block that no stream can give, or that would
-come out as another one, is refused before it is used.
+A prompt becomes messages, as the SDK makes them; where a prompt is another one, its messages stand where those of the
+first stood. A model's answer reaches the agent as a stream, which the SDK puts together again. So a message that was
+given is taken apart into those events of a stream out of which the same message comes. A block that no stream can give,
+or that would come out as another one, is refused before it is used.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
+from strands import Agent
+from strands.types.agent import Limits
+from strands.types.content import ContentBlock
+
+from ..copying import copy_value
 from ..errors import UsageError
 
 STREAM_EVENTS: Final = frozenset(
@@ -75,6 +81,71 @@ def message_of(given: Any) -> Any:
         'a message that is added is a text, or such as {"role": "user", "content": [{"text": "…"}]}; '
         f"found {_shown(given)}"
     )
+
+
+def prompt_messages(prompt: Any) -> list[Any]:
+    """The messages that the SDK makes of a prompt: none, one of the user, or those that it is.
+
+    Raises:
+        UsageError: it is no prompt that begins an invocation.
+    """
+    if prompt is None:
+        return []
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": [{"text": prompt}]}]
+    if isinstance(prompt, list | tuple):
+        if all(is_message(one) and one.get("role") in ("user", "assistant") for one in prompt):
+            return [*prompt]
+        if all(isinstance(one, Mapping) and any(key in ContentBlock.__annotations__ for key in one) for one in prompt):
+            return [{"role": "user", "content": [*prompt]}]
+    raise UsageError(
+        'the prompt of an agent is a text, a list of content such as [{"text": "…"}], a list of messages, or null; '
+        f"found {_shown(prompt)}"
+    )
+
+
+def task_of(prompt: Any) -> Any:
+    """The task of a graph or a swarm.
+
+    Raises:
+        UsageError: it is no text and no list of content.
+    """
+    if isinstance(prompt, str) or (isinstance(prompt, list | tuple) and prompt and not any(map(is_message, prompt))):
+        prompt_messages(prompt)
+        return prompt
+    raise UsageError(
+        'the task of a graph or swarm is a text, or a list of content such as [{"text": "…"}]; '
+        f"found {_shown(prompt)}"
+    )
+
+
+def place_of(messages: Sequence[Any], wanted: Sequence[Any]) -> tuple[int, int] | None:
+    """Where messages stand in a conversation, from and up to, the last time; None if they do not, or not unchanged."""
+    told = [_told(one) for one in wanted]
+    for first in range(len(messages) - len(told), -1, -1):
+        if all(_told(one) == other for one, other in zip(messages[first:], told, strict=False)):
+            return first, first + len(told)
+    return None
+
+
+def _told(message: Any) -> Any:
+    return copy_value([message["role"], message["content"]])
+
+
+def limits_of(given: Any) -> dict[str, Any]:
+    """The limits of an invocation; null is none.
+
+    Raises:
+        UsageError: they are no limits of the SDK's.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f'the limits of an invocation are such as {{"turns": 3}}, or null; found {_shown(given)}')
+    limits: dict[str, Any] = dict(given or {})
+    try:
+        Agent._validate_limits(cast(Limits, limits))
+    except TypeError as error:
+        raise UsageError(f"the limits of an invocation cannot be {_shown(limits)}: {error}") from None
+    return limits
 
 
 def events_of(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,7 @@ from ..scope import current
 from .strands_agents import FIRST, LAST, name_of, record_agent
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, refuse_answer
 from .strands_calls import SITE
+from .strands_edits import task_of
 from .strands_settings import Settings
 
 RESTORED: Final = "multi_agent_state"
@@ -110,6 +111,8 @@ def _restored(orchestra: Any) -> dict[str, Any] | None:
 class OrchestraRun(SdkRun):
     """The run of one execution of a graph or a swarm."""
 
+    kind = "a graph or swarm"
+
     def __init__(self, recorder: RunRecorder, *, orchestra: Any, **given: Any) -> None:
         super().__init__(recorder, **given)
         self._orchestra = weakref.ref(orchestra)
@@ -135,6 +138,15 @@ class OrchestraRun(SdkRun):
             if order != list(by_name) and set(order) == set(by_name):
                 setattr(self.orchestra, name, dict.fromkeys([by_name[key] for key in order]))
         return prompt
+
+    def begins_otherwise(self, prompt: tuple[Any] | None, params: Mapping[str, Any]) -> None:
+        """Give the nodes another task.
+
+        Raises:
+            UsageError: it is no text and no content.
+        """
+        if prompt is not None:
+            self.orchestra.state.task = task_of(prompt[0])
 
     def takes_hold(self) -> None:
         """The nodes have the seams."""
