@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import warnings
 from typing import Any
 
@@ -13,19 +12,8 @@ import pytest
 from agentreplay.recorder.memory_store import MemoryStore
 from agentreplay.recorder.signals import RecordingStopped
 from agentreplay.recorder.store import EventStore, RunInfo
+from our_threads import wait_until_no_thread_of_ours
 from recorded import SpyStore, kinds, one
-
-
-def threads_of_ours() -> list[str]:
-    names = [thread.name for thread in threading.enumerate()]  # the web pages have one that ends when idle
-    return [name for name in names if name.startswith("agentreplay") and name != "agentreplay-overview"]
-
-
-def wait_until_no_thread_of_ours() -> None:
-    deadline = time.monotonic() + 5
-    while threads_of_ours():
-        assert time.monotonic() < deadline, threads_of_ours()
-        time.sleep(0.005)
 
 
 class Agent:

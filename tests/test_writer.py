@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,25 +19,12 @@ from agentreplay.recorder.run_log import BACKLOG, RunLog
 from agentreplay.recorder.sql_store import SqlStore
 from agentreplay.recorder.store import Head, RunInfo, Summary
 from agentreplay.recorder.writer import BackgroundWriter, in_thread, off_the_loop, until_done
+from our_threads import wait_until_no_thread_of_ours
 from recorded import SpyStore, kinds, log_of, one
 
 
 def row(kind: str = "report") -> StoredEvent:
     return StoredEvent(seq=-1, round=0, kind=kind, version=1, time=0, within=None, task="0", body=b"{}")
-
-
-def threads_of_ours() -> list[str]:
-    # The web pages have one that ends when idle, and replays leave behind those whose code would never have ended.
-    others = ("agentreplay-overview", "agentreplay-replay")
-    names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if name.startswith("agentreplay") and name not in others]
-
-
-def wait_until_no_thread_of_ours() -> None:
-    deadline = time.monotonic() + 5
-    while threads_of_ours():
-        assert time.monotonic() < deadline, threads_of_ours()
-        time.sleep(0.005)
 
 
 # -- the background writer ---------------------------------------------------------------------------------------------
