@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mappi
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from .errors import UsageError
 from .signals import ProcessStopped
@@ -115,6 +115,10 @@ class Attachment(Guard):
     @abstractmethod
     def attach(self, recorder: RunRecorder) -> None:
         """Take the code's recorder, which has just been made."""
+
+    @abstractmethod
+    def stop(self, failure: BaseException) -> NoReturn:
+        """Stop the code: whoever executes it raises `failure`, whatever the code around catches or wraps."""
 
     def begins_with(self, given: Mapping[str, Any]) -> None:
         """What the code gives the run, `{payload, input, params}`; raises what stops it if that is another run's."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ..recorder.attaching import Answer, Attachment, Guard
 from ..recorder.calls import Call, Effect
@@ -20,11 +20,9 @@ from ..recorder.delays import Asked
 from ..recorder.errors import LossyAnswer, UnknownType, UsageError
 from ..recorder.events import Data, ReportData
 from ..recorder.introspection import name_as_recorded
-from ..recorder.kept_apart import with_tags
 from ..recorder.leaves import live_tree
 from ..recorder.live_payload import LivePayload
 from ..recorder.log_end import LogEnd
-from ..recorder.redaction import Redactor
 from ..recorder.reentry import appending
 from ..recorder.run_log import RunLog
 from ..recorder.run_recorder import RunRecorder
@@ -32,16 +30,16 @@ from ..recorder.scope import Scope
 from ..recorder.store import RunInfo
 from ..recorder.timers import create_timer
 from ..recorder.turns import Turns
-from ..recorder.values import dumps
 from .answered_streams import AnsweredStream
 from .answering import RecordedAnswer
+from .asked_keys import key_of_stored, redacted_by
 from .beginnings import compare_beginning
 from .beside import Beside
 from .edits import Edits
 from .exactly import exactly, stored_as_field
 from .redoing import ToRedo
 from .restored_cache import restored_cache
-from .script import RecordedCall, Script, Strand, key_of
+from .script import RecordedCall, Script, Strand
 
 if TYPE_CHECKING:
     from .course import Course
@@ -287,7 +285,7 @@ class RecordedRun(Attachment):
         """The recorded call; None if the recording is over for this code, and it goes on live."""
         arguments = self.stored_arguments(data)
         kind = call.effect.kind
-        found = self.script.find(kind, data.name, key_of(_with_tags(kind, arguments)), strand)
+        found = self.script.find(kind, data.name, key_of_stored(kind, arguments), strand)
         if found is not None:
             self.course.coverage.answered(found)
             return found
@@ -324,7 +322,7 @@ class RecordedRun(Attachment):
 
     def key_of_call(self, kind: str, data: Any) -> bytes:
         """What a script finds a call by."""
-        return key_of(_with_tags(kind, self.stored_arguments(data)))
+        return key_of_stored(kind, self.stored_arguments(data))
 
     def as_field(self, value: Any) -> Any:
         """A value as a field of an event's data holds it, in stored form and redacted."""
@@ -332,7 +330,11 @@ class RecordedRun(Attachment):
 
     def redacted(self, stored: Any) -> Any:
         """A tree as the store would hold it."""
-        return _redacted(self.store.redactor, stored)
+        return redacted_by(self.store.redactor, stored)
+
+    def stop(self, failure: BaseException) -> NoReturn:
+        """Stop the code, for good."""
+        self.course.stop(failure)
 
     def go_on(self) -> None:
         """Raise what has stopped the code, if anything has."""
@@ -483,18 +485,3 @@ class RecordedRun(Attachment):
                 return self.course.child_of(self, event)
             self.course.go_live(self)
             return None
-
-
-def key_of_arguments(redactor: Redactor, kind: str, arguments: Any) -> bytes:
-    """What a script finds a call by that asks this."""
-    return key_of(_with_tags(kind, _redacted(redactor, stored_as_field(arguments))))
-
-
-def _redacted(redactor: Redactor, stored: Any) -> Any:
-    """A tree as the store would hold it."""
-    return stored if redactor.is_clean(dumps(stored)) else redactor.redact(stored)
-
-
-def _with_tags(kind: str, arguments: Any) -> Any:
-    """The arguments of a call as a recording holds them: in the place of conversations the tags that stand for them."""
-    return with_tags(arguments) if kind == "model" and type(arguments) is dict else arguments

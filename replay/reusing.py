@@ -19,8 +19,8 @@ from ..recorder.events import Data
 from ..recorder.scope import Scope, entered
 from ..recorder.values import encode
 from .answers import AnswerTypes
+from .asked_keys import key_of_arguments
 from .given import Given, append_end
-from .recorded_run import key_of_arguments
 from .redoing import redo
 from .script import RecordedCall, Script, Strand
 

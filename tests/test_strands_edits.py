@@ -124,3 +124,22 @@ def test_a_state_that_is_no_object_is_refused(step: int, store: EventStore) -> N
     with pytest.raises(ar.UsageError, match="holds values by their keys, so it cannot be 5"):
         ar.rerun("run1", make, step, store=store, set={"": 5})
     assert made[-1].model.world.calls == []
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_refusal_inside_of_an_agent_that_is_a_tool_reaches_the_caller(step: int, store: EventStore) -> None:
+    """The agent around takes what its tool raises for the tool's failure; a refusal is none, in whichever step."""
+    backgrounds: list[bool] = []
+
+    def make() -> Agent:
+        world = World(lambda: [ar.strands.Recorder(store=store)])
+        inner = world.agent(["inner says"], plugged=False, name="inner")
+        if backgrounds:
+            inner._background_tasks = object()
+        uses = [[Use("nope", {}, "u0")]] if step == 2 else []
+        return world.agent(*uses, [Use("inner", {"input": "hi"}, "u1")], ["done"], tools=[inner.as_tool()])
+
+    make()("go")
+    backgrounds.append(True)
+    with pytest.raises(ar.UsageError, match="make the agent without background_tasks"):
+        ar.replay("run1", make, store=store)

@@ -36,10 +36,10 @@ from ..errors import UsageError
 from ..plain import is_plain
 from ..run_recorder import RunRecorder, text_of
 from ..scope import current
-from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, refuse_answer, response_ids
+from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
 from .strands_conversation import ConversationLog
 from .strands_deeds import is_exactly
-from .strands_edits import limits_of, prompt_messages
+from .strands_edits import limits_of, prompt_messages, refuse_answer
 from .strands_model import ModelSeam
 from .strands_results import ended_with, text_of_message
 from .strands_settings import Settings
@@ -483,4 +483,4 @@ async def _execute_tool(context: ExecuteToolContext, call: Any, *, settings: Set
         yield event
 
 
-__all__ = ["AgentRun", "RecordedAgent", "name_of", "record_agent", "response_ids", "run_of"]
+__all__ = ["AgentRun", "RecordedAgent", "name_of", "record_agent", "run_of"]

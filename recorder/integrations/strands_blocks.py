@@ -30,9 +30,9 @@ from ..events import InterruptAnsweredData
 from ..introspection import clean
 from ..recording import RecordedBlock, Recording
 from ..run_recorder import RunRecorder
-from ..scope import Scope, entered, scope_is_carried
+from ..scope import Scope, current, entered, scope_is_carried
 from ..turns import joined
-from .strands_edits import message_of
+from .strands_edits import message_of, response_ids
 
 BEGIN: Final = "__agentreplay_begin__"
 """The attribute with which an object says how a recorded run of its own is begun again."""
@@ -228,29 +228,6 @@ class SdkRun(Recording, ABC):
         self.came_to, self.waits = None, False
 
 
-def response_ids(prompt: Any) -> list[str]:
-    """The ids of the interrupts that a prompt answers; none if it is anything else."""
-    if not isinstance(prompt, list) or not prompt:
-        return []
-    if not all(isinstance(one, Mapping) and "interruptResponse" in one for one in prompt):
-        return []
-    return [one["interruptResponse"].get("interruptId", "") for one in prompt]
-
-
-def refuse_answer(prompt: Any) -> None:
-    """Refuse to begin a run anew with an answer, where it does not hold what was asked before it.
-
-    Raises:
-        UsageError: the prompt is an answer.
-    """
-    if response_ids(prompt):
-        raise UsageError(
-            "the run begins with the answer to a question that was asked before it, in another process, and does not "
-            "hold what the agent had brought with it then; name a function that gives the answer to an agent that "
-            "waits for it, or answer the run that asked with `agentreplay resume RUN --answer NAME=JSON`"
-        )
-
-
 class SdkBlock(RecordedBlock):
     """The block of one invocation. Its scope is entered step by step, by whoever drives the events."""
 
@@ -340,6 +317,16 @@ class RecordedInvocations(ABC):
         ]
         return await self.target.invoke_async(responses)
 
+    def _block(self, prompt: Any, options: Mapping[str, Any]) -> SdkBlock:
+        """`block`; a refusal ends all, also of an agent within another, which takes it for the failure of a tool."""
+        try:
+            return self.block(prompt, options)
+        except UsageError as refused:
+            around = current.get()
+            if around is not None and around.recorder.attachment is not None:
+                around.recorder.attachment.stop(refused)
+            raise
+
     async def _begun(self, prompt: Any, options: dict[str, Any]) -> tuple[SdkBlock, SdkRun, Any, dict[str, Any]]:
         kept, self._open, self._held = self._open, None, None
         if kept is not None and kept[1].takes(prompt):
@@ -350,7 +337,7 @@ class RecordedInvocations(ABC):
             with entered(run.scope):
                 run.goes_on(prompt)
             return block, run, prompt, options
-        block = self.block(prompt, options)
+        block = self._block(prompt, options)
         begun = await block.__aenter__()
         assert isinstance(begun, SdkRun)  # what the block makes
         begun.invocations = self

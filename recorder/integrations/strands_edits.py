@@ -104,6 +104,29 @@ def prompt_messages(prompt: Any) -> list[Any]:
     )
 
 
+def response_ids(prompt: Any) -> list[str]:
+    """The ids of the interrupts that a prompt answers; none if it is anything else."""
+    if not isinstance(prompt, list) or not prompt:
+        return []
+    if not all(isinstance(one, Mapping) and "interruptResponse" in one for one in prompt):
+        return []
+    return [one["interruptResponse"].get("interruptId", "") for one in prompt]
+
+
+def refuse_answer(prompt: Any) -> None:
+    """Refuse to begin a run anew with an answer, where it does not hold what was asked before it.
+
+    Raises:
+        UsageError: the prompt is an answer.
+    """
+    if response_ids(prompt):
+        raise UsageError(
+            "the run begins with the answer to a question that was asked before it, in another process, and does not "
+            "hold what the agent had brought with it then; name a function that gives the answer to an agent that "
+            "waits for it, or answer the run that asked with `agentreplay resume RUN --answer NAME=JSON`"
+        )
+
+
 def task_of(prompt: Any) -> Any:
     """The task of a graph or a swarm.
 

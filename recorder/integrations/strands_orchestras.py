@@ -22,9 +22,10 @@ from ..plain import is_plain
 from ..run_recorder import RunRecorder
 from ..scope import current
 from .strands_agents import FIRST, LAST, name_of, record_agent
-from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun, refuse_answer
+from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
 from .strands_calls import SITE
-from .strands_edits import task_of
+from .strands_edits import refuse_answer, task_of
+from .strands_kept import KEPT, keep_again, kept_of
 from .strands_settings import Settings
 
 RESTORED: Final = "multi_agent_state"
@@ -76,12 +77,16 @@ class RecordedOrchestra(RecordedInvocations):
         """The block of a new run. The nodes are looked at only now: a swarm has none yet when plugins come to it."""
         _record_nodes(self.target, self.settings)
         make = functools.partial(OrchestraRun, orchestra=self.target)
-        params = _restored(self.target)
+        params = _restored(self.target) or {}
+        if kept := kept_of(self.target):
+            params[KEPT] = kept
         return SdkBlock(self.name, {}, make=make, input=prompt, params=params, **self.settings.of_block())
 
     async def invoke_again(self, target: Any, given: Mapping[str, Any]) -> Any:
         """Execute the graph or swarm with the task that it was given, from where it was then."""
-        restored = (given["params"] or {}).get(RESTORED)
+        params = given["params"] or {}
+        keep_again(target, params.get(KEPT) or {})
+        restored = params.get(RESTORED)
         if restored is not None:
             target.deserialize_state(copy_value(restored))
         else:

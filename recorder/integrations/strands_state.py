@@ -121,10 +121,13 @@ class StateLog:
         self._seen = payload
         live: Any = self._recorder.live()
         if not isinstance(live, Mapping):
-            raise UsageError(
+            refused = UsageError(
                 f"the state of an agent of Strands holds values by their keys, so it cannot be {live!r}; "
                 "set a key of it, such as /name"
             )
+            if self._recorder.attachment is not None:
+                self._recorder.attachment.stop(refused)  # the SDK's loop wraps what is raised in it
+            raise refused
         before: Mapping[str, Any] = seen if isinstance(seen, Mapping) else {}
         for key in live:
             if key not in before or before[key] is not payload[key]:
