@@ -143,3 +143,23 @@ def test_a_refusal_inside_of_an_agent_that_is_a_tool_reaches_the_caller(step: in
     backgrounds.append(True)
     with pytest.raises(ar.UsageError, match="make the agent without background_tasks"):
         ar.replay("run1", make, store=store)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("prefix", ["execute", "fold"])
+def test_a_response_or_a_message_that_does_not_fit_is_refused_alike_in_every_step(
+    step: int, prefix: Any, store: EventStore
+) -> None:
+    """Inside the loop of the SDK, too."""
+    made: list[Agent] = []
+    make = looping(store, made)
+    make()("go")
+    for edits, why in (
+        ({"model_responses": {f"{step}.1": 5}}, "a model's response is a text"),
+        ({"messages": [5]}, "a message that is added is a text"),
+        ({"set": {"": [1]}}, "holds values by their keys"),
+        ({"params": {"tone": 1}}, "tone of this run cannot be edited"),
+    ):
+        with pytest.raises(ar.UsageError, match=why):
+            ar.rerun("run1", make, step, prefix=prefix, store=store, **edits)
+    assert [one.model.world.calls for one in made[1:]] == [[]] * 4

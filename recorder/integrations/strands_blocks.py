@@ -20,12 +20,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import CodeType
 from typing import Any, Final, Self
 
-from strands.types.exceptions import EventLoopException
-
 from ..agent_result import AgentResult, RunHandle
 from ..ambient import reads_are_captured
 from ..copying import copy_value
-from ..errors import AgentReplayError, UsageError
+from ..errors import UsageError
 from ..events import InterruptAnsweredData
 from ..introspection import clean
 from ..recording import RecordedBlock, Recording
@@ -368,8 +366,7 @@ class RecordedInvocations(ABC):
                     ends = True
                     await self._ended(block, run, event["result"])
                 yield event
-        except BaseException as raised:
-            error = _own(raised, run)
+        except BaseException as error:
             try:
                 with entered(run.scope):
                     await _closed(events)
@@ -377,8 +374,6 @@ class RecordedInvocations(ABC):
                 if not ends:
                     ends = True
                     await block.__aexit__(type(error), error, error.__traceback__)
-            if error is not raised:
-                raise error from None
             raise
         if not ends:
             await block.__aexit__(None, None, None)
@@ -467,13 +462,6 @@ def _without_recording(reduced: Any, recorded: type, cls: type) -> Any:
     if rest and isinstance(rest[0], dict):
         rest[0] = {name: one for name, one in rest[0].items() if name != RECORDED}
     return made, tuple(cls if one is recorded else one for one in given), *rest
-
-
-def _own(error: BaseException, run: SdkRun) -> BaseException:
-    """An error, without what the SDK's loop wraps it in if it is a refusal of ours to go on against a recording."""
-    inner = getattr(error, "original_exception", None)
-    wrapped = isinstance(error, EventLoopException) and isinstance(inner, AgentReplayError)
-    return inner if wrapped and inner is not None and run.recorder.attachment is not None else error
 
 
 async def _closed(events: Any) -> None:
