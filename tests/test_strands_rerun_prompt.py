@@ -8,6 +8,7 @@ from typing import Any
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.store import EventStore
+from strands.hooks import BeforeInvocationEvent
 from strands.multiagent import GraphBuilder, Swarm
 from strands_scripted import Use, World
 
@@ -208,7 +209,7 @@ def swarm(made: World) -> Any:
 
 @pytest.mark.parametrize(("build", "calls"), [(graph, 2), (swarm, 1)])
 def test_another_task_reaches_the_nodes(build: Any, calls: int, store: EventStore) -> None:
-    """Of a graph and of a swarm; a later round refuses it."""
+    """Of a graph and of a swarm; a later step refuses it."""
     make = Making(store)
     make.__class__ = type("MakingAll", (Making,), {"__call__": lambda self: build(self.world())})
     make()("go")
@@ -223,5 +224,63 @@ def test_another_task_reaches_the_nodes(build: Any, calls: int, store: EventStor
     replays(fork[0], make, store)
     with pytest.raises(ar.UsageError, match="the task of a graph or swarm is a text"):
         ar.rerun("run1", make, 1, input=5, store=store)
+    if build is graph:
+        with pytest.raises(ar.UsageError, match="input of this run cannot be edited in step 2: a graph or swarm"):
+            ar.rerun("run1", make, 2, input="late", store=store)
     with pytest.raises(ar.UsageError, match="limits of this run cannot be edited"):
         ar.rerun("run1", make, 1, params={"limits": {"turns": 1}}, store=store)
+
+
+def test_a_folded_first_step_takes_another_prompt_too(store: EventStore) -> None:
+    """What comes before it is then taken from the record, with the recorded prompt in it."""
+    make = Making(store)
+    make()("go")
+    ar.rerun("run1", make, 1, input="stop", params={"limits": {"turns": 1}}, prefix="fold", store=store)
+    assert make.asked == [[text("stop")]]
+    assert ar.replay("run2", make, store=store).verdict == "identical"
+    assert make.worlds[-1].calls == []
+
+
+def test_a_prompt_that_a_hook_has_rewritten_is_not_replaced(store: EventStore) -> None:
+    """Nothing says which messages are the prompt's then."""
+
+    def rewrite(event: BeforeInvocationEvent) -> None:
+        event.messages = [{"role": "user", "content": [{"text": "rewritten"}]}]
+
+    make = Making(store, hooks=[Rewriting(rewrite)])
+    make()("go")
+    with pytest.raises(ar.UsageError, match="the agent had changed its prompt by then"):
+        ar.rerun("run1", make, 1, input="stop", store=store)
+    assert make.worlds[-1].calls == []
+
+
+class Rewriting:
+    """A hook of an application."""
+
+    def __init__(self, rewrite: Any) -> None:
+        self.rewrite = rewrite
+
+    def register_hooks(self, registry: Any, **given: Any) -> None:
+        registry.add_callback(BeforeInvocationEvent, self.rewrite)
+
+
+def test_an_interrupted_run_takes_another_prompt_and_its_answers(store: EventStore) -> None:
+    """The recorded answer is for the question that the edited run asks anew."""
+    worlds: list[World] = []
+
+    def make(*, again: bool = False) -> Any:
+        worlds.append(World(lambda: [ar.strands.Recorder(store=store, safety={"approve": "pure"})]))
+        world = worlds[-1]
+        asking = [] if again else [[Use("approve", {"what": "this"}, "t1")]]
+        return world.agent(*asking, ["done"], tools=world.tools("approve"))
+
+    agent = make()
+    asked = agent("go")
+    agent([{"interruptResponse": {"interruptId": asked.interrupts[0].id, "response": "yes"}}])
+    result = ar.rerun("run1", make, 1, input="stop", store=store)
+    assert result.stop_reason == "interrupt"
+    answered = ar.resume("run2", lambda: make(again=True), answers={result.interrupts[0].name: "no"}, store=store)
+    assert answered.stop_reason == "end_turn"
+    assert worlds[-1].agents[-1].messages[0]["content"] == [{"text": "stop"}]
+    assert ar.replay("run2", make, store=store).verdict == "identical"
+    assert worlds[-1].calls == []
