@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import os
 import random
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -52,6 +53,11 @@ OWN_FOLDERS: Final = tuple(os.path.join(_HERE, name, "") for name in ("recorder"
 
 _LOOP: Final = os.path.join(_HERE, "recorder", "loop.py")
 _NOT_THE_USERS: Final = (*OWN_FOLDERS, random.__file__, "<frozen ")
+_MEASURES: Final = re.compile(
+    r"-packages[/\\](?:opentelemetry|wrapt|sentry_sdk|ddtrace|newrelic|elasticapm)[/\\]"
+).search
+"""Finds in a path the packages that put themselves between pools of threads and what these run, to measure it."""
+
 _EVENT_LOOPS: Final = (
     os.path.join(os.path.dirname(asyncio.__file__), ""),
     os.path.join(os.path.dirname(concurrent.futures.__file__), ""),
@@ -82,7 +88,7 @@ def call_site(*, of_child: bool = False) -> str | None:
             return None
         if path.startswith(_EVENT_LOOPS):  # a task that stands by itself; its loop was started for whatever reason
             return None
-        if not path.startswith(_NOT_THE_USERS):
+        if not path.startswith(_NOT_THE_USERS) and not _MEASURES(path):
             return place(path, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -93,7 +99,7 @@ def starting_site() -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename, frame.f_code.co_name) not in _RUNS:
         path = frame.f_code.co_filename
-        if not path.startswith((*_NOT_THE_USERS, *_EVENT_LOOPS)):
+        if not path.startswith((*_NOT_THE_USERS, *_EVENT_LOOPS)) and not _MEASURES(path):
             return place(path, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -105,7 +111,7 @@ def raise_site(error: BaseException) -> str | None:
     trace = error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        if not path.startswith((*_NOT_THE_USERS, *_EVENT_LOOPS)):
+        if not path.startswith((*_NOT_THE_USERS, *_EVENT_LOOPS)) and not _MEASURES(path):
             found = place(path, trace.tb_lineno)
         trace = trace.tb_next
     return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import agentreplay as ar
 import pytest
 from agentreplay.recorder.memory_store import MemoryStore
+from opentelemetry.instrumentation.threading import ThreadingInstrumentor
 
 
 @ar.tool(safety="pure")
@@ -92,7 +93,25 @@ WAYS = [
 ]
 
 
+@pytest.fixture(params=[False, True], ids=["bare", "measured"])
+def is_measured(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether OpenTelemetry, which comes with the SDK of Strands, has put itself between threads and what they run."""
+    instrument = ThreadingInstrumentor()
+    before = instrument.is_instrumented_by_opentelemetry
+    _set_measuring(instrument, request.param)
+    yield request.param
+    _set_measuring(instrument, before)
+
+
+def _set_measuring(instrument: Any, wanted: bool) -> None:
+    if wanted and not instrument.is_instrumented_by_opentelemetry:
+        instrument.instrument()
+    elif instrument.is_instrumented_by_opentelemetry and not wanted:
+        instrument.uninstrument()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.usefixtures("is_measured")
 @pytest.mark.parametrize("way", WAYS)
 def test_the_line_that_started_a_call_is_named(way: Callable[[int], Any]) -> None:
     """The innermost line of the task or of the thread's function; if it has none, the one that started it."""
