@@ -31,8 +31,8 @@ from .script import RecordedCall, Script, Strand
 if TYPE_CHECKING:
     from .course import Course
 
-_LOOKS: Final = 100
-_LOOKS_AT_THE_LAST: Final = 50
+_LOOKS: Final = 300
+_LOOKS_AT_THE_LAST: Final = 100
 _LOOK: Final = 0.01
 """How often, and how many seconds apart, a process looks who is left when it asks for what nobody has asked.
 
