@@ -19,8 +19,7 @@ from .ambient import Captured
 from .attaching import Attachment, Guard
 from .change_data import CHANGED_IN_PLACE, change_data, lacks
 from .environment import place_of, process_identity, python_versions
-from .error_info import error_info as error_info
-from .error_info import text_of as text_of
+from .error_info import error_info, text_of
 from .errors import ChangeRefused, StoreError, UsageError
 from .events import (
     CallKind,

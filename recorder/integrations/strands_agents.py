@@ -32,9 +32,10 @@ from ..agent_result import AgentResult
 from ..attaching import waiting
 from ..calls import Effect
 from ..copying import copy_value
+from ..error_info import text_of
 from ..errors import UsageError
 from ..plain import is_plain
-from ..run_recorder import RunRecorder, text_of
+from ..run_recorder import RunRecorder
 from ..scope import current
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
 from .strands_conversation import ConversationLog

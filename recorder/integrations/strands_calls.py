@@ -13,9 +13,9 @@ from typing import Any, Final
 from ..calls import Call
 from ..effects import aperform
 from ..encoding import encode
+from ..error_info import error_info
 from ..errors import RecordedError
 from ..events import ErrorInfo
-from ..run_recorder import error_info
 from .strands_answers import AnswerSoFar
 from .strands_edits import check_response
 
