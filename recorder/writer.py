@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .event_codec import StoredEvent
 from .reentry import appending
@@ -26,10 +27,21 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-class _Entry(NamedTuple):
-    row: StoredEvent
-    summary: Summary
-    done: Future[None]
+class _Batch:
+    """What has gathered for the next commit.
+
+    Attributes:
+        rows: the events, in order.
+        fields: what they change in the summary of the run.
+        done: of all of them.
+    """
+
+    __slots__ = ("done", "fields", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[StoredEvent] = []
+        self.fields: dict[str, Any] = {}
+        self.done: Future[None] = _running_future()
 
 
 class BackgroundWriter:
@@ -42,47 +54,53 @@ class BackgroundWriter:
 
     def __init__(self, end: LogEnd, name: str) -> None:
         self._end = end
-        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._batch = _Batch()
+        self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._failure: BaseException | None = None
         self.finished = in_thread(self._work, f"agentreplay-writer-{name}")
 
     @property
     def backlog(self) -> int:
         """How many events wait to be written."""
-        return self._queue.qsize()
+        return len(self._batch.rows)
 
     def submit(self, row: StoredEvent, summary: Summary) -> Future[None]:
         """Have an event written; the future is done when it is committed, or has the error."""
-        entry = _Entry(row, summary, _running_future())
-        self._queue.put(entry)
-        return entry.done
+        with self._lock:
+            batch = self._batch
+            batch.rows.append(row)
+            if summary.fields:
+                batch.fields.update(summary.fields)
+            is_first = len(batch.rows) == 1
+        if is_first:
+            self._woken.put(True)
+        return batch.done
 
     def stop(self) -> None:
         """Let the thread write what was submitted and end; `finished` is done when it has."""
-        self._queue.put(None)
+        self._woken.put(False)
 
     def _work(self) -> None:
-        last = False
-        while not last:
-            batch = [self._queue.get()]
-            while not self._queue.empty():
-                batch.append(self._queue.get())
-            last = batch[-1] is None
-            self._write([entry for entry in batch if entry is not None])
+        goes_on = True
+        while goes_on:
+            goes_on = self._woken.get()
+            with self._lock:
+                batch, self._batch = self._batch, _Batch()
+            if batch.rows:
+                self._write(batch)
 
-    def _write(self, batch: list[_Entry]) -> None:
-        if self._failure is None and batch:
-            fields = {name: value for entry in batch for name, value in entry.summary.fields.items()}
+    def _write(self, batch: _Batch) -> None:
+        if self._failure is None:
             try:
                 with appending:
-                    self._end.append([entry.row for entry in batch], Summary(fields))
+                    self._end.append(batch.rows, Summary(batch.fields))
             except BaseException as error:
                 self._failure = error
-        for entry in batch:
-            if self._failure is None:
-                entry.done.set_result(None)
-            else:
-                entry.done.set_exception(self._failure)
+        if self._failure is None:
+            batch.done.set_result(None)
+        else:
+            batch.done.set_exception(self._failure)
         appending.catch_up()
 
 
