@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import agentreplay as ar
 import pytest
 from strands import Agent, tool
+from strands.hooks import BeforeModelCallEvent
+from strands.multiagent import GraphBuilder
 from strands_scripted import Use, World
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -72,4 +75,102 @@ def test_what_cannot_be_recorded_of_the_invocation_state_is_named() -> None:
     assert returned.data.stream[0] == {"did": {"invocation_state": {"not recorded": {"client": "builtins.object"}}}}
     with pytest.warns(UserWarning, match=r"a tool put a builtins\.object into invocation_state\['client'\]"):
         assert ar.replay(run, make, store=store).verdict == "identical"
+    store.close()
+
+
+VALUES: Any = [b"q", bytearray(b"q"), (1, [2]), {1, 2}, 2**70, float("inf"), {"a": (1,)}, [True, 1, 1.0], "text", None]
+"""Data of which JSON holds some, and a record all."""
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_hooks_find_in_a_replay_what_the_caller_gave(value: Any) -> None:
+    """Of its type, whatever data it is."""
+    store = ar.open_store("memory:")
+    found: list[Any] = []
+
+    def make() -> Agent:
+        agent = World(lambda: [ar.strands.Recorder(store=store)]).agent(["done"])
+        agent.hooks.add_callback(
+            BeforeModelCallEvent, lambda event: found.append(event.invocation_state.get("given", "nothing"))
+        )
+        return agent
+
+    make()("go", invocation_state={"given": value})
+    assert ar.replay("run1", make, store=store).verdict == "identical"
+    recorded, replayed = found
+    assert (type(replayed), repr(replayed)) == (type(recorded), repr(recorded))
+    store.close()
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_hooks_find_in_a_replay_what_a_tool_put(value: Any) -> None:
+    """In the place of something else, in the middle of a list that the caller gave."""
+    store = ar.open_store("memory:")
+    found: list[Any] = []
+
+    @tool(context=True)
+    def put(tool_context: Any) -> str:
+        """Put a value."""
+        tool_context.invocation_state["rows"][1] = value
+        return "put"
+
+    def make() -> Agent:
+        agent = World(lambda: [ar.strands.Recorder(store=store)]).agent([Use("put")], ["done"], tools=[put])
+        agent.hooks.add_callback(
+            BeforeModelCallEvent, lambda event: found.append(repr(event.invocation_state.get("rows")))
+        )
+        return agent
+
+    make()("go", invocation_state={"rows": [0, "before", (2,)]})
+    assert ar.replay("run1", make, store=store).verdict == "identical"
+    assert found == ["[0, 'before', (2,)]", f"[0, {value!r}, (2,)]"] * 2
+    store.close()
+
+
+def test_a_replay_warns_of_what_the_caller_gave_and_a_recording_cannot_hold() -> None:
+    """It names the key and the class; something is there, and whoever makes use of it is told."""
+    store = ar.open_store("memory:")
+
+    asks: list[Any] = [lambda client: client is not None, lambda client: client.get]
+
+    def make() -> Agent:
+        agent = World(lambda: [ar.strands.Recorder(store=store)]).agent(["done"])
+        agent.hooks.add_callback(BeforeModelCallEvent, lambda event: asks[0](event.invocation_state["client"]))
+        return agent
+
+    make()("go", invocation_state={"client": threading.Lock()})
+    told = r"was given a _thread\.lock in invocation_state\['client'\], which a recording cannot hold"
+    with pytest.warns(UserWarning, match=told):
+        assert ar.replay("run1", make, store=store).verdict == "identical"
+    del asks[0]
+    with pytest.warns(UserWarning, match=told), pytest.raises(ar.UsageError, match=told):
+        ar.replay("run1", make, store=store)
+    store.close()
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_graph_hands_through_in_a_replay_what_it_was_given(by_name: bool) -> None:
+    """Given by its name, or as the second argument."""
+    store = ar.open_store("memory:")
+    found: list[Any] = []
+
+    def make() -> Any:
+        world = World(lambda: [ar.strands.Recorder(store=store)])
+        agent = world.agent(["done"], name="writer")
+        agent.hooks.add_callback(
+            BeforeModelCallEvent, lambda event: found.append(event.invocation_state.get("given", "nothing"))
+        )
+        builder = GraphBuilder()
+        builder.add_node(agent, "writer")
+        builder.set_entry_point("writer")
+        builder.set_max_node_executions(5)
+        builder.set_plugins([ar.strands.Recorder(store=store)])
+        return builder.build()
+
+    state = {"given": (1, b"x")}
+    make()("go", invocation_state=state) if by_name else make()("go", state)
+    assert ar.replay("run1", make, store=store).verdict == "identical"
+    assert found == [(1, b"x")] * 2
+    with pytest.raises(TypeError, match="positional argument"):
+        make()("go", {}, {})
     store.close()

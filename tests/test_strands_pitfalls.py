@@ -390,13 +390,16 @@ def test_bytes_come_back_as_bytes(store: EventStore) -> None:
 
 
 def test_what_is_alive_in_an_invocation_is_not_recorded(store: EventStore) -> None:
-    """The state that a caller hands through is kept as far as it is plain data; agents, spans and locks are not."""
+    """What a caller hands through is kept as far as it is data; of a lock there is the class, and of spans nothing."""
     made = world(store)
     agent = made.agent([Use("divide", {"a": 1, "b": 2})], ["done"], tools=made.tools("divide"))
     agent("go", invocation_state={"tenant": 7, "lock": threading.Lock()})
     run = store.runs()[0]
     (started,) = events(store, run, "run.started")
-    assert started.data.params == {"invocation_state": {"tenant": 7}}
+    assert started.data.params == {
+        "invocation_state": {"tenant": 7},
+        "invocation_state_left_out": {"lock": "_thread.lock"},
+    }
     text = json.dumps([one.data.model_dump(mode="json") for one in store.events(run)])
     assert "event_loop_cycle_span" not in text
     assert '"opaque"' not in text

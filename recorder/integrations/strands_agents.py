@@ -39,7 +39,7 @@ from ..run_recorder import RunRecorder
 from ..scope import current
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
 from .strands_conversation import ConversationLog
-from .strands_deeds import is_exactly
+from .strands_deeds import HANDED, given_again, given_by, is_exactly
 from .strands_edits import limits_of, prompt_messages, refuse_answer
 from .strands_model import ModelSeam
 from .strands_results import ended_with, text_of_message
@@ -124,7 +124,7 @@ class RecordedAgent(RecordedInvocations):
                 f"the run was asked for structured output of a {wanted}, which a recording cannot hold; name a "
                 "function that invokes the agent with it, instead of one that makes the agent"
             )
-        return await agent.invoke_async(given["input"], **params)
+        return await agent.invoke_async(given["input"], **given_again(params), **params)
 
 
 def name_of(agent: Agent) -> str:
@@ -146,9 +146,7 @@ def _params_of(agent: Agent, options: Mapping[str, Any]) -> dict[str, Any]:
     model = options.get("structured_output_model") or agent._default_structured_output_model
     if model is not None:
         params["structured_output_model"] = model.__name__
-    state = options.get("invocation_state")
-    if isinstance(state, Mapping) and (plain := {key: one for key, one in state.items() if is_plain(one)}):
-        params["invocation_state"] = plain
+    params |= given_by(options.get(HANDED))
     if agent._interrupt_state.activated and is_plain(asked := agent._interrupt_state.to_dict()):
         params[ASKED_BEFORE] = copy_value(asked)  # of which the invocation takes the answers out
     return params

@@ -348,14 +348,14 @@ class RecordedInvocations(ABC):
             raise
         return block, begun, prompt, options
 
-    async def recorded(self, prompt: Any = None, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
+    async def recorded(self, prompt: Any = None, **options: Any) -> AsyncGenerator[Any, None]:
         """The events of an invocation, with a run around it."""
         block, run, prompt, options = await self._begun(prompt, options)
         events: Any = None
         ends = False
         try:
             with entered(run.scope):
-                events = aiter(self._stream(prompt, *args, **options))
+                events = aiter(self._stream(prompt, **options))
             while True:
                 try:
                     with entered(run.scope):
@@ -403,17 +403,20 @@ def _recorded_class(cls: Any) -> Any:
 
     Copies, by `copy` or `pickle`, are of the class itself, and recorded as little as any other instance of that.
     """
-    first = [*inspect.signature(cls.stream_async).parameters][1]  # behind self: the prompt, the task
+    parameters = [*inspect.signature(cls.stream_async).parameters.values()]
+    _, first, *others = [
+        one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD
+    ]  # first: what is asked
 
     class Recorded(cls):  # type: ignore[misc]  # the class is known at run time only
         @functools.wraps(cls.stream_async)
         async def stream_async(self, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
             own = RecordedInvocations.of(self)
-            if own is None:
+            if own is None or len(args) > 1 + len(others):  # of which the SDK complains
                 events = super().stream_async(*args, **options)
             else:
-                given = args or (options.pop(first, None),)
-                events = own.recorded(*given, **options)
+                prompt, *given = args or (options.pop(first, None),)
+                events = own.recorded(prompt, **dict(zip(others, given, strict=False)), **options)
             try:
                 async for event in events:
                     yield event

@@ -22,6 +22,7 @@ from ..copying import copy_value
 from ..errors import UsageError
 from ..likeness import likeness
 from ..messages import Messages
+from ..plain import is_plain
 from ..run_recorder import RunRecorder
 from .strands_calls import SITE
 from .strands_deeds import is_exactly
@@ -37,7 +38,7 @@ PINNED: Final = "strands.message"
 """The source of what is read for each message."""
 
 STRETCHES: Final = 8
-"""A conversation that has grown so often is looked at as one stretch again."""
+"""So many stretches, one behind the other, are looked at as one."""
 
 
 class ConversationLog:
@@ -170,42 +171,49 @@ def recorded_form(message: Any) -> dict[str, Any]:
 
 
 class _Known:
-    """Stretches of the conversation that were the same when they were looked at last, so that nobody does it again."""
+    """Stretches of the conversation that were the same when they were looked at last, so that nobody does it again.
+
+    Of what is no plain JSON, such as the bytes of an image, a likeness does not say enough: it is looked at each time.
+    """
 
     __slots__ = ("_kept", "_stretches")
 
     def __init__(self) -> None:
         self._kept: list[Any] = []
-        self._stretches: list[tuple[int, bytes]] = []  # where each ends, and its likeness
+        self._stretches: list[tuple[int, int, bytes | None]] = []  # where each begins and ends, and its likeness
 
     def alike(self, kept: Messages, messages: list[Any]) -> int:
         """How many messages at the beginning are the same in the record and in the agent's list."""
         count = sure = 0
-        for sure, (stop, known) in enumerate(self._stretches, 1):
-            is_kept = len(kept) >= stop and all(map(is_, kept[count:stop], self._kept[count:stop]))
-            if not is_kept or _likeness_of(messages[count:stop]) != known:
-                sure -= 1
+        for begin, end, known in self._stretches:
+            if len(kept) < end or not all(map(is_, kept[begin:end], self._kept[begin:end])):
                 break
-            count = stop
+            if likeness(messages[begin:end]) != known if known else not _all_same(kept[begin:end], messages[begin:end]):
+                break
+            sure, count = sure + 1, end
         del self._stretches[sure:]
-        begin = count if sure < STRETCHES else 0
+        begin = count
         for one, other in zip(kept[count:], messages[count:], strict=False):
             if not _same(one, other):
                 break
             count += 1
         self._kept = kept[:count]
-        if begin < count and (found := _likeness_of(messages[begin:count])) is not None:
-            self._stretches[:] = [*self._stretches, (count, found)] if begin else [(count, found)]
+        if begin < count:
+            self._take_in(messages, begin, count)
         return count
 
+    def _take_in(self, messages: list[Any], begin: int, end: int) -> None:
+        known = likeness(messages[begin:end]) if is_plain(messages[begin:end]) else None
+        self._stretches.append((begin, end, known))
+        last = self._stretches[-STRETCHES:]
+        if len(last) == STRETCHES and all(known for _, _, known in last):
+            begin = last[0][0]
+            self._stretches[-STRETCHES:] = [(begin, end, likeness(messages[begin:end]))]
 
-def _likeness_of(messages: list[Any]) -> bytes | None:
-    return likeness([(one.get("role"), one.get("content")) for one in messages])
+
+def _all_same(kept: list[Any], messages: list[Any]) -> bool:
+    return len(kept) == len(messages) and all(map(_same, kept, messages))
 
 
 def _same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    if one.get("role") != other.get("role") or one.get("content") != other.get("content"):
-        return False
-    return is_exactly(one.get("content"), other.get("content"))
+    return one is other or is_exactly(recorded_form(one), recorded_form(other))

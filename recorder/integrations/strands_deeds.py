@@ -1,7 +1,7 @@
 """What a tool does beside its result: to the loop that runs it, and to the state that an invocation hands through.
 
 `invocation_state` is the SDK's way of passing things from tool to tool, and to hooks. So what a tool changes there is
-recorded with its call, key by key, and done again where the call is answered from a log. Only plain data can be: of
+recorded with its call, key by key, and done again where the call is answered from a log. Only data can be: of
 anything else the record names the key and the class, and a replay warns that it is missing. What is changed inside of
 an object that is not plain is not seen.
 """
@@ -17,9 +17,11 @@ from strands import Agent
 
 from ..copying import copy_value
 from ..encoding import encode
+from ..errors import UsageError
 from ..hashes import same
 from ..likeness import likeness, value_of
 from ..plain import is_plain
+from ..scope import current
 
 OF_THE_LOOP: Final = frozenset(
     (
@@ -32,6 +34,13 @@ OF_THE_LOOP: Final = frozenset(
     )
 )
 """The keys of an invocation's state that are the loop's own; it sets them in a replay, too."""
+
+OF_THE_TOOLS: Final = frozenset(("messages", "model", "system_prompt", "tool_config"))
+"""The keys that whoever calls a tool sets there before."""
+
+HANDED: Final = "invocation_state"
+LEFT_OUT: Final = "invocation_state_left_out"
+"""The parameters of a run that tell what its invocation was given to hand through."""
 
 
 class Deeds:
@@ -57,7 +66,7 @@ class Deeds:
         for key, value in invocation_state.items():
             if key in OF_THE_LOOP or (key in self._handed and _is_still(value, *self._handed[key])):
                 continue
-            if is_plain(value) and isinstance(key, str):
+            if is_data(value) and isinstance(key, str):
                 put[key] = copy_value(value)
             else:
                 lost[str(key)] = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -68,14 +77,72 @@ class Deeds:
         return did or None
 
 
+def is_data(value: Any) -> bool:
+    """Whether a value is data that a record gives back exactly: JSON, and tuples, sets, bytes, numbers of any size."""
+    return is_plain(value) or (likeness(value) is not None and not encode(value).lossy)
+
+
+def given_by(state: Any) -> dict[str, Any]:
+    """What an invocation is given to hand through, as parameters of its run: data, and of other values the class."""
+    data: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for key, value in state.items() if isinstance(state, Mapping) else ():
+        if key in OF_THE_LOOP or key in OF_THE_TOOLS:
+            continue
+        if is_data(value):
+            data[key] = copy_value(value)
+        else:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            left_out[str(key)] = value.kind if type(value) is LeftOut else kind
+    return {name: one for name, one in ((HANDED, data), (LEFT_OUT, left_out)) if one}
+
+
+def given_again(params: dict[str, Any]) -> dict[str, Any]:
+    """Take out of recorded parameters what an invocation was given to hand through, as the option that it is.
+
+    Warns of what could not be recorded of it; something stands in its place.
+    """
+    left_out, handed = params.pop(LEFT_OUT, None), params.pop(HANDED, None)
+    if left_out is None and handed is None:
+        return {}
+    stand_ins = {key: LeftOut(key, kind) for key, kind in (left_out or {}).items()}
+    for one in stand_ins.values():
+        warnings.warn(str(one), stacklevel=2)
+    return {HANDED: {**copy_value(handed or {}), **stand_ins}}
+
+
+class LeftOut:
+    """Stands for what an invocation was given and a recording cannot hold; whoever makes use of it is told so.
+
+    Attributes:
+        kind: what it stands for.
+    """
+
+    def __init__(self, key: str, kind: str) -> None:
+        self.kind = kind
+        self._key = key
+
+    def __str__(self) -> str:
+        return (
+            f"the invocation was given a {self.kind} in invocation_state[{self._key!r}], which a recording cannot "
+            "hold. Hooks, and tools that are run, cannot use it; name a function that invokes the agent with one, "
+            "instead of what makes the agent"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        refused, scope = UsageError(str(self)), current.get()
+        if scope is not None and scope.recorder.attachment is not None:
+            scope.recorder.attachment.stop(refused)  # the SDK's loop wraps what is raised in it
+        raise refused
+
+
 def _is_still(value: Any, before: Any, known: bytes | None) -> bool:
-    """Whether a value is what was there before; of what is no plain data, whether it is the same object."""
+    """Whether a value is what was there before; of what is no data, whether it is the same object."""
     if known is None:
         return value is before
-    if likeness(value) == known:
-        return True
-    then = value_of(known)
-    return is_exactly(then, value) if is_plain(then) else value is before
+    return likeness(value) == known or is_exactly(value_of(known), value)
 
 
 def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,4 +204,4 @@ def _put(state: dict[str, Any], key: str, value: Any) -> None:
         state[key] = value
 
 
-__all__ = ["Deeds", "is_exactly", "redo"]
+__all__ = ["Deeds", "given_again", "given_by", "is_exactly", "redo"]

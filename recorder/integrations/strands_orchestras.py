@@ -24,6 +24,7 @@ from ..scope import current
 from .strands_agents import FIRST, LAST, name_of, record_agent
 from .strands_blocks import RecordedInvocations, SdkBlock, SdkRun
 from .strands_calls import SITE
+from .strands_deeds import HANDED, given_again, given_by
 from .strands_edits import refuse_answer, task_of
 from .strands_kept import KEPT, keep_again, kept_of
 from .strands_settings import Settings
@@ -80,11 +81,12 @@ class RecordedOrchestra(RecordedInvocations):
         params = _restored(self.target) or {}
         if kept := kept_of(self.target):
             params[KEPT] = kept
+        params |= given_by(options.get(HANDED))
         return SdkBlock(self.name, {}, make=make, input=prompt, params=params, **self.settings.of_block())
 
     async def invoke_again(self, target: Any, given: Mapping[str, Any]) -> Any:
         """Execute the graph or swarm with the task that it was given, from where it was then."""
-        params = given["params"] or {}
+        params = dict(given["params"] or {})
         keep_again(target, params.get(KEPT) or {})
         restored = params.get(RESTORED)
         if restored is not None:
@@ -93,7 +95,7 @@ class RecordedOrchestra(RecordedInvocations):
             refuse_answer(given["input"])
             if _goes_on(target):
                 target.deserialize_state(_NOTHING_DONE)
-        return await target.invoke_async(given["input"])
+        return await target.invoke_async(given["input"], **given_again(params))
 
     def is_end(self, result: Any) -> bool:
         """Whether a result is that of the whole; nodes have their own, further in."""
