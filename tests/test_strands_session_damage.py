@@ -155,6 +155,16 @@ def test_a_gap_in_the_messages_is_told(session: Path, gone: list[int], told: str
     assert len(ar.state_at("run1", store=store).messages) == 8 - len(gone)
 
 
+def test_a_missing_folder_of_messages_is_told(session: Path) -> None:
+    """The SDK makes it with the agent, so the conversation is gone; what is left is the state."""
+    folder = session / "agents" / "agent_calc" / "messages"
+    shutil.rmtree(folder)
+    assert refused(session).startswith(f"cannot import {folder}: it is missing; expected the folder of its messages")
+    store, report = salvaged(session)
+    assert (report.imported, report.damaged) == (2, 1)
+    assert ar.state_at("run1", store=store).payload == {"start": 1, "half": "0.5"}
+
+
 def test_the_last_messages_of_a_session_cannot_be_missed(session: Path) -> None:
     """Nothing says how many there were; so the run ends before the model's last word, with a note."""
     (session / place(7)).unlink()

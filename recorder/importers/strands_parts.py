@@ -183,6 +183,9 @@ class _Reader:
         if about is not None:
             self._check(path, home, about, [*decoded(about), *agent_flaws(about, id)])
             agent.about = about
+        if f"{home}/messages" not in self._folder.folders and not self._closed(f"{home}/messages"):
+            expected_there = "the folder of its messages, which the SDK makes with the agent, also for none"
+            self._fault(f"{home}/messages", home, "it is missing", expected_there, None, "Was the folder copied whole?")
         expected = 0
         for number in sorted(numbers):
             if number > expected and not self._closed(f"{home}/messages"):
