@@ -35,6 +35,7 @@ from .answering import RecordedAnswer
 from .asked_keys import key_of_stored, redacted_by
 from .beginnings import compare_beginning
 from .beside import Beside
+from .collector import collector_at_rest
 from .edits import Edits
 from .exactly import exactly, stored_as_field
 from .redoing import ToRedo
@@ -152,7 +153,8 @@ class RecordedRun(Attachment):
         return not self.log.live
 
     def _read_script(self) -> Script:
-        return Script(self.course.events_of(self.info))
+        with collector_at_rest():
+            return Script(self.course.events_of(self.info))
 
     def begins_with(self, given: Mapping[str, Any]) -> None:
         """Have it compared with what was recorded, unless it is the course that has begun the run."""
