@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from typing import Any
 
 import agentreplay as ar
@@ -174,3 +175,47 @@ def test_a_graph_hands_through_in_a_replay_what_it_was_given(by_name: bool) -> N
     with pytest.raises(TypeError, match="positional argument"):
         make()("go", {}, {})
     store.close()
+
+
+class Odd:
+    """As arrays of numbers do: what comes of a comparison is neither true nor false."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __ne__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("make_value", [Odd, lambda: array("d", [1.0])], ids=["odd", "array"])
+def test_an_agent_does_what_it_did_whatever_is_handed_through_or_in_a_message(make_value: Any) -> None:
+    """What cannot be compared or stored: in the place of data, within data, and in a message."""
+    given, added, said = make_value(), make_value(), make_value()
+    seen: list[Any] = []
+
+    @tool(context=True)
+    def put(tool_context: Any) -> str:
+        """Put values in the place of others."""
+        state = tool_context.invocation_state
+        seen.append(state["given"] is given)
+        state["number"], state["rows"][1] = added, added
+        tool_context.agent.messages[0]["own"] = said
+        return "put"
+
+    store = ar.open_store("memory:")
+    world = World(lambda: [ar.strands.Recorder(store=store)])
+    agent = world.agent([Use("put")], [Use("put", {}, "u2")], ["done"], tools=[put])
+    state = {"given": given, "number": 1, "rows": [0, "before"]}
+    result = agent("go", invocation_state=state)
+    assert result.stop_reason == "end_turn"
+    assert [run.status for run in store.runs()] == ["completed"]
+    assert store.verify() == []
+    store.close()
+    assert seen == [True, True]
+    assert state["number"] is state["rows"][1] is added
+    assert agent.messages[0]["own"] is said

@@ -131,7 +131,7 @@ def test_a_run_that_went_on_is_run_again_from_each_step(store: EventStore, tmp_p
     assert made.agents[0].messages[2]["content"][0]["toolResult"]["content"] == [{"text": "this: never"}]
     for prefix in ("execute", "fold"):
         made = world(store)
-        result = ar.rerun(second, lambda: asking(made, again=True), step=2, prefix=prefix, store=store)  # noqa: B023
+        result = ar.rerun(second, lambda: asking(made, again=True), step=2, prefix=prefix, store=store)  # noqa: B023  # at once
         assert (result.stop_reason, made.calls) == ("end_turn", ["model"])
         assert [one["role"] for one in made.agents[0].messages] == ["user", "assistant", "user", "assistant"]
 
@@ -143,7 +143,7 @@ def test_a_conversation_that_a_session_has_kept_replays_when_it_has_grown(store:
     for run, brought in zip(store.runs(), (0, 2, 4), strict=True):
         dead = world(store, live=False)
         made = dead.agent(session_manager=session(tmp_path), agent_id="a")
-        assert ar.replay(run, lambda: made, store=store).verdict == "identical"  # noqa: B023
+        assert ar.replay(run, lambda: made, store=store).verdict == "identical"  # noqa: B023  # at once
         assert len(made.messages) == brought + 2
 
 

@@ -38,6 +38,9 @@ OF_THE_LOOP: Final = frozenset(
 OF_THE_TOOLS: Final = frozenset(("messages", "model", "system_prompt", "tool_config"))
 """The keys that whoever calls a tool sets there before."""
 
+_ATOMS: Final = (str, int, float, bool, type(None), bytes, bytearray, complex)
+_CONTAINERS: Final = (dict, list, tuple, set, frozenset)
+
 HANDED: Final = "invocation_state"
 LEFT_OUT: Final = "invocation_state_left_out"
 """The parameters of a run that tell what its invocation was given to hand through."""
@@ -55,7 +58,11 @@ class Deeds:
     @classmethod
     def of(cls, agent: Agent, invocation_state: Mapping[str, Any]) -> Deeds:
         """How it is now."""
-        handed = {key: (value, likeness(value)) for key, value in invocation_state.items() if key not in OF_THE_LOOP}
+        handed = {
+            key: (value, likeness(value) if key in OF_THE_TOOLS or is_data(value) else None)
+            for key, value in invocation_state.items()
+            if key not in OF_THE_LOOP
+        }
         return cls(_loop_of(agent, invocation_state), handed)
 
     def since(self, agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -78,8 +85,25 @@ class Deeds:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value is data that a record gives back exactly: JSON, and tuples, sets, bytes, numbers of any size."""
-    return is_plain(value) or (likeness(value) is not None and not encode(value).lossy)
+    """Whether a value is data that a record gives back exactly: JSON, and tuples, sets, bytes, numbers of any size.
+
+    Types are looked at before anything else: an array of numbers may be large, and is copied by whoever writes it.
+    """
+    return is_plain(value) or (_is_of_builtins(value) and likeness(value) is not None and not encode(value).lossy)
+
+
+def _is_of_builtins(value: Any) -> bool:
+    todo, seen = [value], set()
+    while todo:
+        one = todo.pop()
+        if type(one) in _ATOMS:
+            continue
+        if type(one) not in _CONTAINERS:
+            return False
+        if id(one) not in seen:
+            seen.add(id(one))
+            todo += [*one, *one.values()] if type(one) is dict else one
+    return True
 
 
 def given_by(state: Any) -> dict[str, Any]:
@@ -142,7 +166,7 @@ def _is_still(value: Any, before: Any, known: bytes | None) -> bool:
     """Whether a value is what was there before; of what is no data, whether it is the same object."""
     if known is None:
         return value is before
-    return likeness(value) == known or is_exactly(value_of(known), value)
+    return _is_of_builtins(value) and (likeness(value) == known or is_exactly(value_of(known), value))
 
 
 def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,11 +185,11 @@ def is_exactly(one: Any, other: Any) -> bool:
 
     `==` takes `1`, `1.0` and `true` for one; what it denies stands. What JSON holds is told apart as that, quickly.
     """
-    if one != other:
-        return False
     try:
+        if one != other:
+            return False
         return orjson.dumps(one, None, orjson.OPT_SORT_KEYS) == orjson.dumps(other, None, orjson.OPT_SORT_KEYS)
-    except TypeError:  # bytes, say
+    except Exception:  # bytes, say; or a class of the user's own that does not let itself be compared
         return same(encode(one).stored, encode(other).stored)
 
 
