@@ -71,7 +71,7 @@ class Deeds:
         put: dict[str, Any] = {}
         lost: dict[str, str] = {}
         for key, value in invocation_state.items():
-            if key in OF_THE_LOOP or (key in self._handed and _is_still(value, *self._handed[key])):
+            if key in OF_THE_LOOP or (key in self._handed and _is_still(key, value, *self._handed[key])):
                 continue
             if is_data(value) and isinstance(key, str):
                 put[key] = copy_value(value)
@@ -162,11 +162,14 @@ class LeftOut:
         raise refused
 
 
-def _is_still(value: Any, before: Any, known: bytes | None) -> bool:
+def _is_still(key: str, value: Any, before: Any, known: bytes | None) -> bool:
     """Whether a value is what was there before; of what is no data, whether it is the same object."""
     if known is None:
         return value is before
-    return _is_of_builtins(value) and (likeness(value) == known or is_exactly(value_of(known), value))
+    # The conversation is long, and looked into nowhere else.
+    return (key in OF_THE_TOOLS or _is_of_builtins(value)) and (
+        likeness(value) == known or is_exactly(value_of(known), value)
+    )
 
 
 def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
