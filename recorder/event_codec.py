@@ -21,12 +21,13 @@ from .frozen import FrozenDict
 from .hashes import content_address, event_hash
 from .introspection import isinstance_of
 from .kept_apart import BLOB_LIMIT, Contents, addresses_in, blobs_moved, digest_of, fill, request_moved
-from .plain import as_plain
+from .plain import Stored, as_plain
 from .upcasters import upcast, version_of
 from .values import dumps, encode_bytes, loads
 
 if TYPE_CHECKING:
     from .redaction import Redactor
+    from .sent_messages import SentMessages, Shortened
 
 __all__ = [
     "EPOCH",
@@ -169,6 +170,7 @@ def encode_data(
     time: int,
     within: str | None = None,
     task: str = "0",
+    sent: SentMessages | None = None,
 ) -> StoredEvent:
     """Turn an event's data and envelope into what is stored, all but its place in the chain.
 
@@ -180,46 +182,87 @@ def encode_data(
         redactor: the store's.
         time: microseconds since 1970, UTC.
         seq, round, kind, version, within, task: as in `Event`.
+        sent: what the run has sent to models so far, which makes it quicker and no different.
     """
     body = body_of(data)
-    plain = as_plain(body)
-    if plain is not None:  # what is nearly always so, without a detour
-        raw, stored = plain
-    else:
-        raw, stored, lossy = encode_bytes(body)
-        if lossy:
-            stored = {**stored, "lossy": list(lossy)}
-            raw = dumps(stored)
+    if sent is not None and kind == "model.called":
+        row = StoredEvent(seq, round, kind, version, time, within, task, None)
+        if _encode_shortened(body, redactor, sent, row):
+            return row
+    raw, stored, _ = _encoded(body)
     if redactor.rules.enabled:
-        if "stream" in stored and type(stored["stream"]) is list:
-            # First what its chunks are together: a chunk that was redacted by itself may lack a part of another secret.
-            from .stream_redaction import redact_stream
-
-            whole = redact_stream(stored["stream"], redactor)
-            if whole is not stored["stream"]:
-                stored = {**stored, "stream": whole}
-                raw = dumps(stored)
-        if not redactor.is_clean(raw):
-            redacted = redactor.redact(stored)
-            if redacted is not stored:
-                stored, raw = redacted, dumps(redacted)
+        raw, stored = _redacted(raw, stored, redactor)
     row = StoredEvent(seq, round, kind, version, time, within, task, raw)
     if kind == "model.called" or len(raw) > BLOB_LIMIT:
         _move_contents(stored, row)
     return row
 
 
-def _move_contents(body: dict[str, Any], row: StoredEvent) -> None:
-    """Move out of the body what is stored once, and put tags there instead."""
+def _encoded(body: dict[str, Any]) -> tuple[bytes, Stored, bool]:
+    """A body in stored form, its JSON first, and whether anything in it could not be stored exactly."""
+    plain = as_plain(body)
+    if plain is not None:  # what is nearly always so, without a detour
+        return *plain, False
+    raw, stored, lossy = encode_bytes(body)
+    if lossy:
+        stored = {**stored, "lossy": list(lossy)}
+        raw = dumps(stored)
+    return raw, stored, bool(lossy)
+
+
+def _redacted(raw: bytes, stored: Stored, redactor: Redactor) -> tuple[bytes, Stored]:
+    if "stream" in stored and type(stored["stream"]) is list:
+        # First what its chunks are together: a chunk that was redacted by itself may lack a part of another secret.
+        from .stream_redaction import redact_stream
+
+        whole = redact_stream(stored["stream"], redactor)
+        if whole is not stored["stream"]:
+            stored = {**stored, "stream": whole}
+            raw = dumps(stored)
+    if not redactor.is_clean(raw):
+        redacted = redactor.redact(stored)
+        if redacted is not stored:
+            return dumps(redacted), redacted
+    return raw, stored
+
+
+def _encode_shortened(body: dict[str, Any], redactor: Redactor, sent: SentMessages, row: StoredEvent) -> bool:
+    """Fill the row of a model call, encoding of its conversation what is new; False where all has to be encoded."""
+    short = sent.shorten(body, redactor)
+    if short is None:
+        return False
+    row.body, _, is_lossy = _encoded(short.body)
+    stored = loads(row.body)  # of nobody else: what was encoded is what is redacted, moved and known
+    request = stored["request"]
+    if is_lossy or "$type" in request:  # it tells of places in the whole; it is no dict with those keys
+        return False
+    if redactor.rules.enabled:
+        row.body, stored = _redacted(row.body, stored, redactor)
+    if redactor.generation is not short.generation:  # what is known would be redacted otherwise now
+        return False
+    sent.learn(short, request, _move_contents(stored, row, short))
+    return True
+
+
+def _move_contents(body: dict[str, Any], row: StoredEvent, short: Shortened | None = None) -> Contents:
+    """Move out of the body what is stored once, and put tags there instead.
+
+    Args:
+        body: in stored form.
+        row: of the event; what is moved is added to it.
+        short: what of the body was left out, being known already.
+    """
     contents = Contents()
+    length = len(row.body or b"") + (0 if short is None else short.length_left_out)
     if row.kind == "model.called" and type(body.get("request")) is dict:
-        request = request_moved(body["request"], contents)
+        request = request_moved(body["request"], contents, None if short is None else short.kept)
         body = body if request is body["request"] else {**body, "request": request}
-    if row.body is not None and len(row.body) > BLOB_LIMIT:
+    if length > BLOB_LIMIT:
         body = blobs_moved(body, contents)
     row.conversations, row.messages, row.blobs = contents.conversations, contents.messages, contents.blobs
     if row.conversations or row.blobs:
         row.body = dumps(body)
+    return contents
 
 
 def decode_event(

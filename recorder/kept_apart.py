@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from .hashes import content_address
 from .plain import dumps
@@ -50,6 +50,10 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("subclass", "registered"), ("value",)),
 }
 """Kinds of tags, and what of them holds values; of `_PAIRS` the second of each pair does."""
+
+
+Kept: TypeAlias = "tuple[str, bytes]"
+"""What became of a message: its content address, and its bytes."""
 
 
 @dataclass(slots=True)
@@ -84,14 +88,21 @@ class Reference(NamedTuple):
 # -- writing -------------------------------------------------------------------------------------------
 
 
-def request_moved(request: Any, contents: Contents) -> Any:
-    """A request without its conversations and long texts, which go into `contents`; what is left whole is shared."""
-    return _Mover(contents).moved(request, "", 0)
+def request_moved(request: Any, contents: Contents, kept: Mapping[str, Sequence[Kept | None]] | None = None) -> Any:
+    """A request without its conversations and long texts, which go into `contents`; what is left whole is shared.
+
+    Args:
+        request: in stored form.
+        contents: what is moved is added to it.
+        kept: key of a conversation that was left out of the request in part → what became of each of its messages, in
+            order; None for one that is there.
+    """
+    return _Mover(contents, kept or {}).moved(request, "", 0)
 
 
 def with_tags(request: Any) -> Any:
     """A request, in stored form, as a reader has it who leaves conversations unread."""
-    return _Mover(None).moved(request, "", 0)
+    return _Mover(None, {}).moved(request, "", 0)
 
 
 def is_conversation(value: Any) -> bool:
@@ -109,8 +120,9 @@ def digest_of(addresses: Sequence[str]) -> str:
 class _Mover:
     """Moves what is kept apart out of a request; without `contents` only says so with tags, of conversations."""
 
-    def __init__(self, contents: Contents | None) -> None:
+    def __init__(self, contents: Contents | None, kept: Mapping[str, Sequence[Kept | None]]) -> None:
         self._contents = contents
+        self._kept = kept
 
     def moved(self, value: Any, name: str, depth: int) -> Any:
         """What stands in the place of a value.
@@ -125,7 +137,7 @@ class _Mover:
             is_long = depth and len(value) >= REPEATED_TEXT and self._contents is not None
             return kept_apart(value, self._contents) if is_long and self._contents is not None else value
         if kind is list:
-            if depth and is_conversation(value):
+            if depth and (is_conversation(value) or (depth == 1 and _key_of(name) in self._kept)):
                 return self._conversation(value, value, None, name, depth)
             if depth < _DEEPEST and any(type(item) is list for item in value):
                 items = [self.moved(item, f"{name}/{at}", depth + 1) for at, item in enumerate(value)]
@@ -171,9 +183,13 @@ class _Mover:
                 return value
         elif sum(map(len, contents)) < DEEP_CONVERSATION:
             return value
-        addresses = [content_address(content) for content in contents]
+        moved: list[Kept] = [(content_address(content), content) for content in contents]
+        if name in self._kept:
+            new = iter(moved)
+            moved = [kept or next(new) for kept in self._kept[name]]
+        addresses = [address for address, _ in moved]
         if self._contents is not None:
-            self._contents.messages.update(zip(addresses, contents, strict=True))
+            self._contents.messages.update(moved)
             self._contents.conversations[name] = addresses
         tag = {"$type": "messages", "hash": digest_of(addresses), "count": len(addresses)}
         return tag if of is None else {**tag, "of": of}

@@ -62,6 +62,7 @@ _LONGEST_KEY_KEPT: Final = 100
 _LOOKS: Final = frozenset(secret_patterns.KINDS)
 _BEHIND_BEARER: Final = re.compile(r"(\bbearer[ \t]+\[redacted:)[a-z0-9-]+(?=:\*\])", re.IGNORECASE)
 _IN_URL: Final = re.compile(r"(://[^\s/?#\"'<>\\@:]{0,256}:\[redacted:)[a-z0-9-]+(?=:\*\]@)")
+_READ_WITH_OTHERS: Final = frozenset(("value", "path", "from"))
 _MIXED: Final = frozenset(("authorization", "cookie", "connection-string", "credentials", "session"))
 """Under names of these kinds there may also be the name of a method, such as "same-origin"."""
 
@@ -178,6 +179,17 @@ class Redactor:
     def secret_key(self, key: str) -> bool:
         """Say whether what stands under a key is secret: `DB_PASSWORD` and `openaiApiKey` are, `max_tokens` is not."""
         return self.rules.enabled and self._key_kind(key) is not None
+
+    def is_neutral_key(self, key: str) -> bool:
+        """Say whether what stands under a key of a dict is redacted as it would be by itself, whatever stands beside.
+
+        Under "password" all is secret, under "value" what a "name" beside it says is, and a "path" may be a pointer.
+        """
+        if not self.rules.enabled:
+            return True
+        if key in _READ_WITH_OTHERS or self._key_kind(key) is not None or self._names.doubtful_kind(key) is not None:
+            return False
+        return self.redact_text(key) == key
 
     def is_clean(self, body: bytes) -> bool:
         """Say that `redact` would change nothing in a tree, from its strict JSON as `values.dumps` writes it.

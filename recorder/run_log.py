@@ -37,6 +37,7 @@ from .heartbeat import heartbeat
 from .log_end import LAST_KINDS, LogEnd, RunHasEnded
 from .reentry import appending
 from .scope import Scope
+from .sent_messages import SentMessages
 from .signals import RecordingStopped
 from .stack import FRAMES_OF_A_THREAD, FRAMES_OF_AN_APPEND, has_room
 from .store import FIRST, EventStore, RunInfo, Summary
@@ -104,6 +105,7 @@ class RunLog:
         self.may_go_on: Callable[[], None] | None = None
         self._end = end or LogEnd(store, info, FIRST)
         self._told_of_the_end = False
+        self._sent = SentMessages()
         self._writer: BackgroundWriter | None = None
         self._last: Future[None] | None = None
         self._waiting: deque[Callable[[], object]] = deque()
@@ -239,6 +241,7 @@ class RunLog:
             time=time,
             within=None if scope is None else scope.within,
             task="0" if scope is None else scope.task.text,
+            sent=self._sent,
         )
         summary = _NOTHING
         if kind.startswith(("run.", "round.")):  # the events of which the list of runs tells something
