@@ -73,7 +73,7 @@ _RECORD: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*\\*[\"'][vV]alue\\*[\"'][ \t
 _SAID: Final = re.compile(
     rb"[ ]++(?:is|was|ist|lautet|est|es)(?: ?:)?[ ]++(?:\\*[\"'`])?(?P<value>[^\s\"'`\\<>()\[\]{},;]{6,256})"
 )
-"""`my password is …`: prose, in which only what does not read like a word is a secret."""
+"""`my password is …`; see `_in_a_sentence`."""
 
 _HYPHENATED: Final = re.compile(rb"[A-Za-z]+[0-9]*(?:[-/.][A-Za-z]+)+")
 _NEXT_ITEM: Final = re.compile(rb"\\*[\"'][ \t]*,[ \t]*")
@@ -315,10 +315,14 @@ class _Reading:
 
     def _said(self, right: int, kind: str) -> Edit | None:
         said = _SAID.match(self._data, right)
-        value = said["value"].rstrip(b".:!?") if said is not None else b""
-        if said is None or not looks_like_a_password(value) or _HYPHENATED.fullmatch(value) is not None:
+        return self._in_a_sentence(said.start("value"), said["value"], kind) if said is not None else None
+
+    def _in_a_sentence(self, start: int, value: bytes, kind: str) -> Edit | None:
+        """What is said of a name in prose, where most of what stands there is a word."""
+        value = value.rstrip(b".:!?")
+        if not looks_like_a_password(value) or _HYPHENATED.fullmatch(value) is not None:
             return None
-        return self._edit(said.start("value"), said.start("value") + len(value), kind)
+        return self._edit(start, start + len(value), kind)
 
     def _listed(self, left: int, right: int, kind: str) -> Edit | None:
         """`"name": "Cookie", "value": "…"`, `("api_key", "…")`, `--password …`, `"--password", "…"`."""
@@ -425,7 +429,7 @@ class _Reading:
         compound = len(words_of(name.decode("ascii"))) > 1
         if compound or (first and _VALUE_END.match(data, end) is not None):
             return self._edit(start, end, kind)
-        return None
+        return self._in_a_sentence(start, value, kind) if separator["after"] else None
 
     def _stands_first(self, left: int) -> bool:
         """Say whether a name begins a line or an item, and is not a word within a sentence."""

@@ -241,6 +241,7 @@ def test_all_of_a_cookie_header_is_secret(text: str, out: str) -> None:
     "text",
     [
         "the token: it is used for",
+        "see the notes on the password: read-only of the form, or the token: case-sensitive.",
         "Set your password: it must be long",
         "a password, a secret and a token",
         "the token count: 12 tokens",
@@ -301,6 +302,9 @@ def test_prose_and_code_that_speak_of_secrets_stay(text: str) -> None:
         ("user: bob, pass: {}", "password"),
         ("my password is {}.", "password"),
         ("The password is: {}", "password"),
+        ("Log in as bob with the password: {}, then go on.", "password"),
+        ("(password: {})", "password"),
+        ("use my passphrase: {}. Thanks!", "password"),
         ('so the API key is "{}", he said', "api-key"),
         ("Das Passwort lautet {}!", "password"),
         ("Пароль: {}", "password"),
