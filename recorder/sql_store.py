@@ -225,16 +225,17 @@ class SqlStore(ConnectedStore):
                 self._kept_blobs.add(address)
         if not row.conversations:
             return None
-        ids = {} if ids is None else ids
-        if len(self._message_ids) > max(REMEMBERED, 2 * len(row.messages)):
-            self._message_ids.clear()
-        for address, content in row.messages.items():
-            known = self._message_ids.get(address)
-            if known is None:
-                self._keep(execute, message, address, content)
-                found = execute(self._message_id.sql, self._message_id.bind((_digest(address),))).fetchone()
-                known = int(found[0])
-            ids[address] = self._message_ids[address] = known
+        known = self._message_ids
+        if len(known) > max(REMEMBERED, 2 * len(row.messages)):
+            known.clear()
+        for address in [address for address in row.messages if address not in known]:
+            self._keep(execute, message, address, row.messages[address])
+            found = execute(self._message_id.sql, self._message_id.bind((_digest(address),))).fetchone()
+            known[address] = int(found[0])
+        if ids is None:
+            ids = known
+        else:
+            ids.update({address: known[address] for address in row.messages})
         return json.dumps(
             {name: _runs([ids[address] for address in addresses]) for name, addresses in row.conversations.items()},
             separators=(",", ":"),
@@ -408,6 +409,8 @@ def _unpacked(stored: Any) -> Any:
 
 def _runs(ids: Sequence[int]) -> list[list[int]]:
     """[5, 6, 7, 2] → [[5, 3], [2, 1]]."""
+    if ids and ids == list(range(ids[0], ids[0] + len(ids))):  # a plain history, nearly always
+        return [[ids[0], len(ids)]]
     runs: list[list[int]] = []
     for n in ids:
         if runs and runs[-1][0] + runs[-1][1] == n:
