@@ -16,6 +16,7 @@ from .copying import copy_value
 from .hashes import SubtreeCache, comparison_hash, same
 from .introspection import describe
 from .payload.trees import is_object, is_stored_as_object
+from .plain import MAX_DEPTH
 from .values import encode, encode_bytes, has_tags, loads, lossy_in
 
 _FIXED: Final = frozenset(
@@ -56,10 +57,21 @@ class Leaf:
 
     def renewed(self) -> Leaf | None:
         """The leaf of the same value as it is now, or None when it was not changed in place."""
-        if self.stored.get("$type") in _FIXED:
+        kind = self.stored["$type"]
+        if kind in _FIXED:
             return None
-        stored = encode(self.live).stored
+        stored = _deep_form(self.live) if kind == "deep" else encode(self.live).stored
         return None if same(stored, self.stored) else Leaf(self.live, stored)
+
+
+def _deep_form(value: Any) -> Any:
+    """The stored form of a container that stands deeper than JSON is written in one piece, however deep it is itself."""
+    for _ in range(MAX_DEPTH):
+        value = [value]
+    stored = encode(value).stored
+    for _ in range(MAX_DEPTH):
+        stored = stored[0]
+    return stored
 
 
 class Taken(NamedTuple):

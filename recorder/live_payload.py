@@ -206,7 +206,7 @@ class LivePayload:
     def _redacted(self, stored: Any, work: Any) -> Any:
         """What is recorded of a work tree, given its stored form; the work tree itself if that is it."""
         try:
-            raw = dumps(stored)
+            raw = dumps([[[[[[stored]]]]]])  # with the levels of an event around it
         except TypeError:  # nested more deeply than JSON is written in one piece
             stored = encode(live_tree(work)).stored
             raw = dumps(stored)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .plain import Stored, has_tags
+from .plain import MAX_DEPTH, Stored
 
 LOSSY_KEY: Final = "lossy"
 """A tag with this key set to true holds a part of its value only."""
+
+
+_DEEPEST: Final = MAX_DEPTH - 10
+"""Trees of fewer levels have room for the levels of an event around them."""
 
 
 class InStoredForm:
@@ -24,8 +28,29 @@ class InStoredForm:
 
 
 def already_stored(tree: Stored) -> Any:
-    """Return a tree in stored form as a value to record: itself when it has no tags, else wrapped."""
-    return InStoredForm(tree) if has_tags(tree) else tree
+    """Return a tree in stored form as a value to record: itself when it is written as it is anyway, else wrapped.
+
+    Not so written are tags, which would be escaped, and what is nearly as deep as JSON is written in one piece: within
+    an event it would be taken apart where by itself it is not.
+    """
+    return tree if _is_plain_and_flat(tree) else InStoredForm(tree)
+
+
+def _is_plain_and_flat(tree: Stored) -> bool:
+    level = [tree]
+    for _ in range(_DEEPEST):
+        if not level:
+            return True
+        below: list[Any] = []
+        for node in level:
+            if type(node) is dict:
+                if "$type" in node:
+                    return False
+                below += [item for item in node.values() if type(item) is dict or type(item) is list]
+            elif type(node) is list:
+                below += [item for item in node if type(item) is dict or type(item) is list]
+        level = below
+    return False
 
 
 class Opaque:
