@@ -65,7 +65,7 @@ class Leaf:
 
 
 def _deep_form(value: Any) -> Any:
-    """The stored form of a container that stands deeper than JSON is written in one piece, however deep it is itself."""
+    """The stored form of a container that stands deeper than JSON is written in one piece, whatever its own depth."""
     for _ in range(MAX_DEPTH):
         value = [value]
     stored = encode(value).stored
