@@ -36,7 +36,7 @@ OF_THE_LOOP: Final = frozenset(
 """The keys of an invocation's state that are the loop's own; it sets them in a replay, too."""
 
 OF_THE_TOOLS: Final = frozenset(("messages", "model", "system_prompt", "tool_config"))
-"""The keys that whoever calls a tool sets there before."""
+"""The keys that whoever calls a tool sets there before; in a graph, agents beside each other set them in one place."""
 
 _ATOMS: Final = (str, int, float, bool, type(None), bytes, bytearray, complex)
 _CONTAINERS: Final = (dict, list, tuple, set, frozenset)
@@ -49,11 +49,12 @@ LEFT_OUT: Final = "invocation_state_left_out"
 class Deeds:
     """How an agent's signals, and what its invocation hands through, were at one moment."""
 
-    __slots__ = ("_handed", "_loop")
+    __slots__ = ("_handed", "_is_own", "_loop")
 
-    def __init__(self, loop: dict[str, Any], handed: dict[str, tuple[Any, bytes | None]]) -> None:
+    def __init__(self, loop: dict[str, Any], handed: dict[str, tuple[Any, bytes | None]], is_own: bool) -> None:
         self._loop = loop
         self._handed = handed
+        self._is_own = is_own
 
     @classmethod
     def of(cls, agent: Agent, invocation_state: Mapping[str, Any]) -> Deeds:
@@ -63,15 +64,18 @@ class Deeds:
             for key, value in invocation_state.items()
             if key not in OF_THE_LOOP
         }
-        return cls(_loop_of(agent, invocation_state), handed)
+        return cls(_loop_of(agent, invocation_state), handed, _is_of(agent, invocation_state))
 
     def since(self, agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any] | None:
         """What has been done since then, as an item tells it; None if nothing was."""
         did = {key: value for key, value in _loop_of(agent, invocation_state).items() if value != self._loop[key]}
         put: dict[str, Any] = {}
         lost: dict[str, str] = {}
+        is_own = self._is_own and _is_of(agent, invocation_state)
         for key, value in invocation_state.items():
-            if key in OF_THE_LOOP or (key in self._handed and _is_still(key, value, *self._handed[key])):
+            if key in OF_THE_LOOP or (key in OF_THE_TOOLS and not is_own):
+                continue
+            if key in self._handed and _is_still(key, value, *self._handed[key]):
                 continue
             if is_data(value) and isinstance(key, str):
                 put[key] = copy_value(value)
@@ -172,6 +176,11 @@ def _is_still(key: str, value: Any, before: Any, known: bytes | None) -> bool:
     )
 
 
+def _is_of(agent: Agent, invocation_state: Mapping[str, Any]) -> bool:
+    """Whether what is set there for a tool is that of an agent; agents beside each other in a graph share the place."""
+    return invocation_state.get("agent") is agent
+
+
 def _loop_of(agent: Agent, invocation_state: Mapping[str, Any]) -> dict[str, Any]:
     """What a tool may do to the loop that runs it: have it stop, now or after the tools, with a last word."""
     request_state = invocation_state.get("request_state")
@@ -200,7 +209,8 @@ def redo(agent: Agent, did: Mapping[str, Any], invocation_state: dict[str, Any])
     """Do to an agent what a tool did that is answered from a log."""
     handed = did.get("invocation_state") or {}
     for key, value in (handed.get("set") or {}).items():
-        _put(invocation_state, key, copy_value(value))
+        if key not in OF_THE_TOOLS or _is_of(agent, invocation_state):
+            _put(invocation_state, key, copy_value(value))
     for key in handed.get("deleted") or ():
         invocation_state.pop(key, None)
     for key, kind in (handed.get("not recorded") or {}).items():
