@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -10,18 +9,10 @@ from typing import Any, NoReturn
 from .agent_result import AgentResult, Interrupt, RunHandle
 from .attaching import Outcome
 from .context import Context
-from .errors import RecordingFailed
 from .introspection import inherits, isinstance_of
 from .run_recorder import RunRecorder
 from .signals import Cancelled, Interrupted, RecordingStopped, ReplayStopped, all_in, is_cancellation
 from .structured_types import dataclass_fields, is_model
-
-
-def abandon(recorder: RunRecorder) -> None:
-    """End a run that was cancelled while it began."""
-    with suppress(RecordingStopped, RecordingFailed):
-        Ending(recorder, Context(recorder)).reached("cancelled", "cancelled", error=CancelledError())
-        recorder.close()
 
 
 class Ending:

@@ -384,12 +384,16 @@ class InterruptAnsweredData(Data):
 
 
 class SubrunStartedData(Data):
-    """`run` is the child's uid, `name` its agent, `call` the call it answers, if one does."""
+    """`run` is the child's uid, `name` its agent, `call` the call it answers, if one does.
+
+    `cancelled` says that it was cancelled where it began, before any of its code ran.
+    """
 
     run: str
     name: str
     call: str | None = None
     turn: int | None = None
+    cancelled: bool = False
 
 
 class SubrunFinishedData(Data):

@@ -289,7 +289,8 @@ class JoinedBlock:
         return self._entered(off_the_loop(self._begin()))
 
     async def __aenter__(self) -> JoinedRun:
-        return self._entered(await begun_in_turn(self._begin(), _abandon))
+        recorder, _ = await begun_in_turn(self._begin(), _abandon)
+        return self._entered(recorder)
 
     def __exit__(self, _cls: Any, error: BaseException | None, _traceback: TracebackType | None) -> None:
         recorder = self._entered_recorder()

@@ -23,7 +23,7 @@ from .attaching import Attachment, Outcome, attachment_for
 from .context import Context
 from .copying import copy_value
 from .decisions import Complete, NextStep
-from .ending import Ending, abandon
+from .ending import Ending
 from .environment import code_name, code_of, code_version, folder_of, globals_of, name_of
 from .errors import RoundLimitReached, UsageError
 from .flow_logger import Logger, checked_logger, logger_name, recorded_logger
@@ -200,8 +200,8 @@ class Agent:
             given["agent_cache"] = stored_cache(self.cache)
         begin = functools.partial(self._recorder, copy_value(payload), store, attachment, **given)
         # Nothing begins, and so nothing is committed, where code is attached to a recording.
-        recorder = await begun_in_turn(begin, abandon) if attachment is None else begin()
-        return Execution(self, recorder, **given)
+        recorder, cancelled = await begun_in_turn(begin) if attachment is None else (begin(), None)
+        return Execution(self, recorder, cancelled=cancelled, **given)
 
     def _attachment(
         self,
@@ -274,6 +274,7 @@ class Execution:
         signal: Signal | None = None,
         logger: Logger = None,
         parent: Parent | None = None,
+        cancelled: BaseException | None = None,
         **_: Any,
     ) -> None:
         self.agent = agent
@@ -292,6 +293,7 @@ class Execution:
         )
         self.ending = Ending(recorder, self.context, invocation_state)
         self._parent = parent
+        self._cancelled = cancelled  # by what, while it began
 
     def run(self) -> AgentResult:
         """Execute in this thread; what the step returns to be awaited, in an event loop of the run's own."""
@@ -352,7 +354,9 @@ class Execution:
             with ExitStack() as stack:
                 try:
                     if self._parent is not None:
-                        await self._parent.astarted(self.recorder)
+                        await self._parent.astarted(self.recorder, self._cancelled)
+                    if self._cancelled is not None:
+                        raise self._cancelled
                     self._enter(stack)
                     while True:
                         if (result := self._before_round()) is not None:

@@ -20,7 +20,7 @@ from .calls import Call, Effect, check_safety
 from .context import Context
 from .copying import copy_value
 from .effects import aperform, perform
-from .ending import Ending, abandon
+from .ending import Ending
 from .environment import code_name, code_version, folder_of
 from .errors import UsageError
 from .flow_logger import Logger, checked_logger
@@ -218,10 +218,13 @@ class RecordedBlock:
         # It commits, so it happens in a thread of its own; on copies, which nobody mutates meanwhile.
         self._given = copy_value(self._given)
         begin = self._begin(copy_value)
-        run = self._began(begin() if self._attachment is not None else await begun_in_turn(begin, abandon))
+        recorder, cancelled = (begin(), None) if self._attachment is not None else await begun_in_turn(begin)
+        run = self._began(recorder)
         try:
             if self._parent is not None:
-                await self._parent.astarted(run.recorder)
+                await self._parent.astarted(run.recorder, cancelled)
+            if cancelled is not None:
+                raise cancelled
             return self._entered(run)
         except BaseException as error:
             await self._aleave(run, error)

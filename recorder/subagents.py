@@ -64,18 +64,27 @@ class Parent:
         begun_with = {"payload": payload, "input": input, "params": params or {}}
         return None if around is None else around.of_child(self.name, begun_with, self.scope)
 
-    def started(self, child: RunRecorder) -> None:
-        """Record in the parent that the child has started."""
+    def started(self, child: RunRecorder, cancelled: bool = False) -> None:
+        """Record in the parent that the child has started; or was cancelled before any of its code ran."""
 
         def make() -> Data:
-            uid, name = child.info.uid, clean(self.name)
-            return SubrunStartedData(run=uid, name=name, call=self.scope.within, turn=self._turn())
+            uid, name, call = child.info.uid, clean(self.name), self.scope.within
+            return SubrunStartedData(run=uid, name=name, call=call, turn=self._turn(), cancelled=cancelled)
 
         self.recorder.emit("subrun.started", make, scope=self.scope)
 
-    async def astarted(self, child: RunRecorder) -> None:
-        """`started`, in its turn: a thread has recorded the child's start, and came back whenever it was through."""
-        await self._in_turn("subrun.started", child, functools.partial(self.started, child))
+    async def astarted(self, child: RunRecorder, cancelled: BaseException | None = None) -> None:
+        """`started`, in its turn: a thread has recorded the child's start, and came back whenever it was through.
+
+        Args:
+            child: the child's recorder.
+            cancelled: what has cancelled it meanwhile; that is recorded at once, and raised.
+        """
+        started = functools.partial(self.started, child)
+        if cancelled is not None:
+            started(True)
+            raise cancelled
+        await self._in_turn("subrun.started", child, started)
 
     def finished(
         self, child: RunRecorder, status: str, result: AgentResult | None, error: BaseException | None = None
@@ -103,16 +112,18 @@ class Parent:
         if type(error) is GeneratorExit:  # a coroutine that is closed may not await
             finished()
         else:
-            await self._in_turn("subrun.finished", child, finished)
+            await self._in_turn("subrun.finished", child, lambda _: finished())
 
-    async def _in_turn(self, kind: str, child: RunRecorder, append: Callable[[], None]) -> None:
+    async def _in_turn(self, kind: str, child: RunRecorder, append: Callable[[bool], None]) -> None:
         attachment = self.recorder.attachment
+        cancelled = True
         async with AsyncExitStack() as stack:
             try:
                 if attachment is None or not await attachment.turn(kind, child.info.uid, self.scope):
                     await stack.enter_async_context(in_turn(self.scope))
+                cancelled = False
             finally:  # at once, if that was cancelled: the child has started, or ended, all the same
-                append()
+                append(cancelled)
 
     def _turn(self) -> int | None:
         return self.recorder.log.turn_of_event() if self.scope.within is None else None

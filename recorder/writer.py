@@ -113,8 +113,8 @@ def _running_future() -> Future[Any]:
     return future
 
 
-def in_thread(fn: Callable[[], Value], name: str) -> Future[Value]:
-    """Call a function in a new thread; the future gets what it returns or raises."""
+def in_thread(fn: Callable[[], Value], name: str, after: Future[Any] | None = None) -> Future[Value]:
+    """Call a function in a new thread, once another is through if one is given; the future gets what it comes to."""
     future = _running_future()
 
     def work() -> None:
@@ -125,7 +125,10 @@ def in_thread(fn: Callable[[], Value], name: str) -> Future[Value]:
         else:
             future.set_result(value)
 
-    BackgroundThread(target=work, name=name, daemon=True).start()
+    def start(_: object = None) -> None:
+        BackgroundThread(target=work, name=name, daemon=True).start()
+
+    start() if after is None else after.add_done_callback(start)
     return future
 
 
@@ -134,26 +137,44 @@ def off_the_loop(fn: Callable[[], Value]) -> Value:
     return in_thread(fn, "agentreplay-start").result() if on_event_loop() else fn()
 
 
-async def begun_in_turn(begin: Callable[[], Value], abandon: Callable[[Value], object]) -> Value:
+async def begun_in_turn(
+    begin: Callable[[], Value], abandon: Callable[[Value], object] | None = None
+) -> tuple[Value, BaseException | None]:
     """Call a function that commits in a thread of its own, one after the other in the order of the calls.
 
-    Threads would race, and what runs on one event loop in a certain order is to begin in that order.
+    Threads would race, and what runs on one event loop in a certain order is to begin in that order. Cancelling this
+    does not keep from beginning what was asked to: code that is executed again comes to this place, too, and the
+    recording is to have it.
 
     Args:
         begin: what to call.
-        abandon: called with what came of it, if this was cancelled meanwhile.
+        abandon: called with what came of it, if this is cancelled, which is raised at once then.
+
+    Returns:
+        What came of it; and what has cancelled this meanwhile, to be raised once it is recorded, or None.
     """
-    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        begun = in_thread(begin, "agentreplay-start")
+    loop = asyncio.get_running_loop()
+    cancelled: BaseException | None = None
+    begun = _last_begun[loop] = in_thread(begin, "agentreplay-start", _last_begun.get(loop))
+    while not begun.done():
         try:
             await until_done(begun)
-        except BaseException:
-            begun.add_done_callback(lambda done: abandon(done.result()) if done.exception() is None else None)
-            raise
-    return begun.result()
+        except BaseException as error:
+            if abandon is not None:
+                begun.add_done_callback(lambda done: abandon(done.result()) if done.exception() is None else None)
+                raise
+            cancelled = error
+            if not isinstance(error, asyncio.CancelledError):  # a coroutine that is closed may not await
+                _block_until_done(begun)
+    if _last_begun.get(loop) is begun:
+        del _last_begun[loop]
+    if cancelled is not None and begun.exception() is not None:
+        raise cancelled
+    return begun.result(), cancelled
 
 
-_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+_last_begun: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Future[Any]] = weakref.WeakKeyDictionary()
+"""What was asked to begin last on a loop, until that is through."""
 
 
 def on_event_loop() -> bool:

@@ -33,9 +33,10 @@ class OutsideCancellation:
         self._done: set[Key | None] = set()
 
     def cancels(self, following: Key, waiting: Container[Key]) -> bool:
-        """Cancel the code if the log says next that a call was cancelled which it waits for. Returns whether it was.
+        """Cancel the code if what it waits for, a call or the beginning of a child run, was cancelled next in the log.
 
-        That the main code waits for it, or the run ended as cancelled: else it was code of the run that cancelled it.
+        Returns whether it was. That is what the main code waits for, or the run ended as cancelled: else it was code of
+        the run that cancelled it.
 
         Args:
             following: what the log has next, of all that reached the code from outside.
@@ -44,8 +45,9 @@ class OutsideCancellation:
         uid, what, call = following[:3]
         if what != "cancelled" or (uid, "to be cancelled", call) not in waiting:
             return False
-        made = self._run.script.calls.get(call) if uid == self._run.info.uid else None
-        of_main_code = made is not None and made.called.task == _MAIN
+        script = self._run.script
+        made = script.calls[call].called if call in script.calls else script.stillborn.get(call)
+        of_main_code = uid == self._run.info.uid and made is not None and made.task == _MAIN
         return (of_main_code or self._is_cancelled) and self._cancel(following)
 
     def ends(self) -> bool:

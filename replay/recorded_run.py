@@ -382,7 +382,7 @@ class RecordedRun(Attachment):
         """Wait for the turn of a child run that begins or has ended."""
         if self.log.live:
             return False
-        if scope.within is None:
+        if scope.within is None or child in self.script.stillborn:
             number = self._child_turns[kind, child] = self._child_turns.get((kind, child), 0) + 1
             await self.course.turns.aturn(self, kind, child, number)
         return not self.log.live

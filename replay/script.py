@@ -137,6 +137,7 @@ class Script:
         wakes: the events that woke code, in order.
         superseded: seqs of those among them that did not reach it, since it was cancelled first.
         subruns: uid of a child run → its `subrun.finished`.
+        stillborn: uid of a child run that was cancelled where it began → its `subrun.started`.
         last: the last event.
         pauses: how long the code took by itself.
         joined: the events with which other writers came.
@@ -161,6 +162,7 @@ class Script:
         self.wakes: list[Event] = []
         self.superseded: set[int] = set()
         self.subruns: dict[str, Event] = {}
+        self.stillborn: dict[str, Event] = {}
         self._started: set[str] = set()
         self.pauses = Pauses()
         self.joined: list[Event] = []
@@ -213,7 +215,7 @@ class Script:
 
     @property
     def turns(self) -> int:
-        """How many turns were taken (`turns.arrivals_of`)."""
+        """How many turns were taken (`arrivals.arrivals_of`)."""
         last = 0
         for event in self.wakes:
             if event.within is None:
@@ -312,6 +314,8 @@ class Script:
 
     def _subrun_started(self, event: Event, strand: Strand) -> None:
         self._started.add(event.data.run)
+        if event.data.cancelled:
+            self.stillborn[event.data.run] = event
         self.children.setdefault(strand, deque()).append(event)
         if event.within is None:
             self.round(event.round).children.append(event)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from time import monotonic
@@ -28,9 +28,10 @@ from ..recorder.scope import Scope
 from ..recorder.signals import ReplayStopped
 from ..recorder.timers import CallAt, create_timer
 from ..recorder.turns import BUSY, Turns
+from .arrivals import Arrival, arrivals_of, end_key
 from .delays import PAUSE, compare, unexpected
 from .insisting import ENOUGH, Insistence
-from .script import RecordedCall, Script
+from .script import RecordedCall
 from .standstill import MOMENT, NEVER, Standstill, data_may_come, something_may_come, waits_of
 from .thread_watch import Watch
 from .threads import Key, ThreadTurns
@@ -47,14 +48,6 @@ PATIENCE: Final = 2.0
 """Seconds to wait for something that the recording knows nothing of, before the code is stopped."""
 
 OUT_OF_ORDER: Final = "results came in another order than they were recorded in"
-
-
-class Arrival(NamedTuple):
-    """Something that reached the agent from outside; in the order of `time`, and of the log."""
-
-    time: int
-    key: Key
-    event: Event
 
 
 class _Timer(NamedTuple):
@@ -237,8 +230,16 @@ class Deliveries:
             await self._wait(end_key(run.info.uid, call.ended), call)
 
     async def aturn(self, run: RecordedRun, kind: str, child: str, number: int) -> None:
-        """Wait for the turn of a child run that begins or has ended."""
-        await self._wait((run.info.uid, kind, child, number), None)
+        """Wait for the turn of a child run that begins or has ended; of one that was cancelled, for that."""
+        uid = run.info.uid
+        key: Key = (uid, kind, child, number)
+        began = kind == "subrun.finished" or child not in run.script.stillborn
+        try:
+            await self._wait(key if began else (uid, "to be cancelled", child), None)
+        except asyncio.CancelledError:
+            if self._course.stopped is None and not run.log.ended and key not in self._done:
+                await self._in_order(key if began else (uid, "cancelled", child))
+            raise
 
     async def _wait(self, key: Key, call: RecordedCall | None) -> None:
         self._course.go_on()  # nothing comes any more once the code was stopped
@@ -261,7 +262,10 @@ class Deliveries:
         if call.ended.kind != "call.cancelled":
             self._course.cancelled_early(call)
             return
-        cancelled = end_key(key[0], call.ended)
+        await self._in_order(end_key(key[0], call.ended))
+
+    async def _in_order(self, cancelled: Key) -> None:
+        """Hold what the code has cancelled until its turn."""
         if self._peek() != cancelled:
             held = self._held[cancelled] = asyncio.get_running_loop().create_future()
             await held
@@ -459,42 +463,3 @@ class Deliveries:
 
 def _nothing() -> None:
     """Wakes an event loop."""
-
-
-def end_key(uid: str, event: Event) -> Key:
-    """The key of how a call ended."""
-    return (uid, "cancelled" if event.kind == "call.cancelled" else "ended", event.data.call)
-
-
-def arrivals_of(uid: str, script: Script) -> Iterator[Arrival]:
-    """What a recording says of what reached its agent from outside, in order."""
-    numbered: list[tuple[int, Key, Event]] = []
-    last = 0
-    children: dict[tuple[str, str], int] = {}
-    for event in script.wakes:
-        if event.within is not None:
-            continue
-        last = getattr(event.data, "turn", None) or last + 1
-        for number, turn in enumerate(getattr(event.data, "turns", None) or ()):
-            numbered.append((turn, (uid, "chunk", event.data.call, number), event))
-        if event.kind == "timer.fired":
-            key: Key = (uid, "timer", event.round, event.task, event.data.timer)
-        elif event.kind.startswith("subrun."):
-            place = event.kind, event.data.run
-            children[place] = children.get(place, 0) + 1
-            key = (uid, *place, children[place])
-        else:
-            key = end_key(uid, event)
-        if event.seq not in script.superseded:
-            numbered.append((last, key, event))
-    numbered.sort(key=lambda one: one[0])
-    time = 0
-    for position, (_, key, event) in enumerate(numbered):
-        own = event if key[1] != "chunk" else _next_event(numbered, position)
-        time = max(time, int(own.time.timestamp() * 1_000_000))
-        yield Arrival(time, key, event)
-
-
-def _next_event(numbered: list[tuple[int, Key, Event]], position: int) -> Event:
-    """The next one that is no chunk: its time is the best that is known of a chunk's."""
-    return next((event for _, key, event in numbered[position:] if key[1] != "chunk"), numbered[position][2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import agentreplay as ar
@@ -95,3 +96,99 @@ def test_children_bring_back_what_they_brought_and_raise_what_they_raised() -> N
         assert result.result is not None
         assert (result.result.payload, result.result.value) == (payload, {"paid": True})
     assert executed == ["ok", "fail"]
+
+
+class Gated(MemoryStore):
+    """Lets no child run begin before it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may = threading.Event(), threading.Event()
+
+    def _insert_run(self, run: Any, note: Any = None) -> int:
+        if run.parent is not None:
+            self.asked.set()
+            assert self.may.wait(30)
+        return super()._insert_run(run, note)
+
+
+@ar.tool(safety="pure")
+def ready(n: int) -> int:
+    return n
+
+
+def abandoning(store: Gated, form: str, *, cancels: bool = True) -> Any:
+    """An agent that starts three children, and cancels them before the first has begun."""
+
+    @ar.agent("child")
+    async def child(i: int, context: ar.Context) -> Any:
+        return ar.Complete(i)
+
+    async def block() -> None:
+        async with ar.record("child"):
+            pass
+
+    @ar.agent("parent")
+    async def parent(i: int, context: ar.Context) -> Any:
+        ready(3)
+        tasks = [asyncio.create_task(block() if form == "block" else child.arun()) for _ in range(3)]
+        for _ in range(3):
+            await asyncio.sleep(0)  # they have come to where they begin
+        for task in tasks if cancels else ():
+            task.cancel()
+        store.may.set()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        return ar.Complete([type(one).__name__ for one in ended])
+
+    return parent
+
+
+@pytest.mark.parametrize("form", ["arun", "block"])
+def test_children_that_are_cancelled_where_they_begin_are_recorded_and_replay(form: str) -> None:
+    """They have begun and not got anywhere, whether they were being written by then or waited for that."""
+    store = Gated()
+    result = asyncio.run(abandoning(store, form).arun(store=store))
+    assert result.value == ["CancelledError"] * 3
+    started = [event for event in store.events("run1") if event.kind == "subrun.started"]
+    assert [event.data.cancelled for event in started] == [True] * 3
+    for number in (2, 3, 4):
+        assert store.run(f"run{number}").status == "cancelled"
+        assert [event.kind for event in store.events(f"run{number}")] == ["run.started", "run.finished"]
+    replayed = ar.replay("run1", abandoning(store, form), store=store)
+    assert (replayed.verdict, replayed.coverage.notes) == ("identical", [])
+
+
+@pytest.mark.parametrize("form", ["arun", "block"])
+def test_children_that_are_not_cancelled_any_more_are_a_divergence(form: str) -> None:
+    """They would go on where the recorded ones did not."""
+    store = Gated()
+    asyncio.run(abandoning(store, form).arun(store=store))
+    with pytest.raises(ar.Divergence):
+        ar.replay("run1", abandoning(store, form, cancels=False), store=store)
+
+
+def test_a_child_that_was_cancelled_from_outside_where_it_began_replays() -> None:
+    """The cancellation comes where it came, to the main code, which waits for its child to begin."""
+    store = Gated()
+
+    @ar.agent("child")
+    async def child(i: int, context: ar.Context) -> Any:
+        raise AssertionError("it never ran")
+
+    @ar.agent("parent")
+    async def parent(i: int, context: ar.Context) -> Any:
+        ready(1)
+        await child.arun()
+
+    async def left() -> None:
+        task = asyncio.create_task(parent.arun(store=store))
+        await asyncio.to_thread(store.asked.wait, 30)
+        task.cancel()
+        await asyncio.sleep(0)
+        store.may.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(left())
+    assert [store.run(name).status for name in ("run1", "run2")] == ["cancelled", "cancelled"]
+    assert ar.replay("run1", parent, store=store).verdict == "identical"

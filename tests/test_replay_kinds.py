@@ -210,7 +210,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
     "media.promoted": {"media": DERIVED},
     "interrupt.raised": {"name": TOLD, "reason": TOLD, "interrupt": DERIVED},
     "interrupt.answered": {"interrupt": GIVEN, "response": GIVEN},
-    "subrun.started": {"name": TOLD, "run": DERIVED, "call": DERIVED, "turn": ORDER},
+    "subrun.started": {"name": TOLD, "run": DERIVED, "call": DERIVED, "turn": ORDER, "cancelled": TOLD},
     "subrun.finished": {
         "merge": TOLD,
         "run": DERIVED,
